@@ -12,6 +12,7 @@ use super::text::{display_name, short_frame, telling};
 use super::{format, text};
 use crate::analysis::memory::by_place::place_name;
 use crate::analysis::stacks::NO_STACK;
+use crate::model::memory::UNKNOWN_DEVICE;
 use crate::model::time::{DurNs, TimeNs};
 
 /// The most frames that are shown in a cell; no column is wide enough for more.
@@ -37,7 +38,7 @@ pub enum Cell {
     Stack(Arc<Stack>),
     /// A number that names something, such as a process.
     Id(i64),
-    /// Index of a device; negative is the host.
+    /// Index of a device; negative is the host, or [`UNKNOWN_DEVICE`], which is `null` in JSON.
     Device(i32),
     Count(u64),
     /// So many of all of them: `3 of 12`.
@@ -185,8 +186,7 @@ impl Cell {
             Self::Word(word) => word.label.to_owned(),
             Self::Flag(is, words) => words[usize::from(*is)].to_owned(),
             Self::Id(id) => id.to_string(),
-            Self::Device(device) if *device < 0 => text::HOST.to_owned(),
-            Self::Device(device) => device.to_string(),
+            Self::Device(device) => text::device(*device),
             Self::Count(n) => format::count(*n),
             Self::Of(n, all) => format!("{} of {}", format::count(*n), format::count(*all)),
             Self::Change(n) => format!("{}{}", if *n < 0 { "-" } else { "+" }, format::count(n.unsigned_abs())),
@@ -239,8 +239,7 @@ impl Cell {
             Self::Stack(stack) => escape(stack.name()),
             Self::Word(word) => escape(word.key),
             Self::Flag(is, words) => escape(words[usize::from(*is)]),
-            Self::Device(device) if *device < 0 => text::HOST.to_owned(),
-            Self::Device(device) => device.to_string(),
+            Self::Device(device) => text::device(*device),
             Self::Count(n) | Self::Bytes(n) => n.to_string(),
             Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::NsMore(n) | Self::Moment(n) | Self::Gain(n) => {
                 n.to_string()
@@ -296,6 +295,7 @@ impl Serialize for Cell {
             Self::Word(word) => serializer.serialize_str(word.key),
             Self::Flag(is, _) => serializer.serialize_bool(*is),
             Self::Stack(stack) => stack.frames.serialize(serializer),
+            Self::Device(UNKNOWN_DEVICE) => serializer.serialize_unit(),
             Self::Device(device) => serializer.serialize_i32(*device),
             Self::Count(n) | Self::Bytes(n) => serializer.serialize_u64(*n),
             Self::Of(n, all) => serializer.collect_str(&format_args!("{n} of {all}")),

@@ -15,7 +15,7 @@ pub fn collectives() -> Part<CollectiveTotals> {
                         waiting for other ranks";
     const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than \
                         the shortest of the same call, of the ranks that are open; only of calls found on several of \
-                        them";
+                        them. As in the total, of calls at the same time each counts";
     const ALG: &str = "Algorithm bandwidth: bytes by the time of the transfer where calls were found on several ranks, \
                        else by that of the kernels, waiting for other ranks included";
     const BUS: &str = "Bus bandwidth, comparable with that of the links whatever the number of ranks n: algorithm \
@@ -118,7 +118,7 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
         number "waited_for_ns", "Others waited", 100, matched(row, |of| Cell::Ns(of.waited_for_ns)),
             "How long all others together waited for it";
         number "wait_ns", "Waited", 90, matched(row, |of| Cell::Ns(of.wait_ns)), "How long it waited for others, in \
-            its collectives";
+            its collectives: time in which it waited in several at once counts once";
         number "transfer_ns", "+ Transfer", 90, matched(row, |of| Cell::Ns(of.transfer_ns)),
             "The rest of the time of its collectives: with ranks that are not given, also waiting for those";
         number "clock_offset_ns", "Clock off by", 100,
@@ -129,10 +129,15 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
     Part::new("ranks", "Ranks: waiting for each other", figures)
 }
 
-/// What is not known of ranks none of whose collectives were found on others; empty if there are no such ranks.
-pub fn unknown_of_ranks(rows: &[RankRow]) -> &'static str {
+/// What is not known of ranks none of whose collectives were found on others; else why their waits are less than those
+/// of the collectives, if they are.
+pub fn note_of_ranks(rows: &[RankRow]) -> &'static str {
     let is_unmatched = |row: &RankRow| row.of.matched == 0;
     match (rows.iter().all(is_unmatched), rows.iter().any(is_unmatched)) {
+        (_, false) if rows.iter().any(|row| row.totals.at_once_ns > 0) => {
+            "Time in which a rank waited in several collectives at once counts once here, and in each of them where \
+             collectives are listed by operation or size"
+        }
         (_, false) => "",
         (true, _) => {
             "No collective of one of these ranks could be found on another, so it is not known who waited for whom, \
@@ -171,9 +176,11 @@ mod tests {
         let cells = |matched| ranks_of_jobs().object(&row(matched), "clock_offset_ns clock_error_ns").0;
         assert!(cells(0).iter().all(|(_, cell)| *cell == Cell::Empty));
         assert!(cells(5).iter().all(|(_, cell)| *cell == Cell::Ns(0)));
-        let note = |all: [u64; 2]| unknown_of_ranks(&all.map(row));
+        let note = |all: [u64; 2]| note_of_ranks(&all.map(row));
         assert_eq!(note([5, 5]), "");
         assert!(note([0, 0]).starts_with("No collective of one of these ranks could be found on another"));
+        let at_once = RankRow { totals: RankTotals { at_once_ns: 1, ..RankTotals::default() }, ..row(5) };
+        assert!(note_of_ranks(&[row(5), at_once]).starts_with("Time in which a rank waited in several"));
         assert!(note([5, 0]).starts_with("Of a rank whose collectives were found on no other"));
     }
 }

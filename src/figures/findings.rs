@@ -42,9 +42,10 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
 ///
 /// * `leaks`: those of the place, with the stacks of their allocations; the first one names it.
 /// * `since`: the name of the step in which it begins to grow, if late.
+/// * `kinds`: what the blocks are, if the file tells, which is said where no stack names their place.
 ///
 /// `None` without leaks.
-pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<Finding> {
+pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>, kinds: &str) -> Option<Finding> {
     let (_, place) = leaks.first()?;
     let candidates: Vec<&LeakCandidate> = leaks.iter().map(|leak| leak.0).collect();
     let growth = candidates.iter().map(|one| one.growth_bytes).sum();
@@ -54,9 +55,10 @@ pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<
     let rate = format::bytes(measured);
     let is_one = leaks.iter().all(|leak| leak.1.place == place.place);
     let name = if is_one { place.name() } else { place.frame() };
-    let who = match place.place.is_empty() {
-        true => "Blocks without a call stack leak".to_owned(),
-        false => format!("{name} leaks"),
+    let who = match (place.place.is_empty(), kinds) {
+        (true, "") => "Blocks without a call stack leak".to_owned(),
+        (true, kinds) => format!("Blocks without a call stack ({kinds}) leak"),
+        (false, _) => format!("{name} leaks"),
     };
     Some(Finding {
         rule: MEMORY_LEAK,

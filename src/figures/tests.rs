@@ -129,18 +129,20 @@ fn stacks_of_one_place_are_one_leak_with_the_sum_and_what_differs() {
         let frames = [inner, "_call_impl (/x/site-packages/torch/nn/modules/module.py:9)", "step (/me/train.py:7)"];
         Stack::new(frames.map(str::to_owned).to_vec())
     };
-    let one = findings::leak(&[(&candidate, stack("aten::mm"))], None).unwrap();
+    let one = findings::leak(&[(&candidate, stack("aten::mm"))], None, "").unwrap();
     assert_eq!(one.text, "step (/me/train.py:7) leaks 3.00 MiB a step");
     assert_eq!(one.severity, Severity::Warn);
+    let nowhere = findings::leak(&[(&candidate, Stack::new(Vec::new()))], None, "ACTIVATION of 3.00 MiB").unwrap();
+    assert_eq!(nowhere.text, "Blocks without a call stack (ACTIVATION of 3.00 MiB) leak 3.00 MiB a step");
     let several = ["aten::mm", "aten::gelu", "aten::mm"].map(|inner| (&candidate, stack(inner)));
-    let all = findings::leak(&several, Some("step 9".to_owned())).unwrap();
+    let all = findings::leak(&several, Some("step 9".to_owned()), "").unwrap();
     assert_eq!(
         all.text,
         "step (/me/train.py:7) leaks 9.00 MiB a step since step 9, by 3 call stacks: aten::mm, aten::gelu"
     );
     assert_eq!((all.severity, all.measured), (Severity::High, f64::from(9 << 20)));
     assert!(all.advice.iter().any(|advice| advice.contains("60 of its blocks were freed only when the program ended")));
-    assert_eq!(findings::leak(&[], None), None);
+    assert_eq!(findings::leak(&[], None, ""), None);
 }
 
 #[test]
@@ -209,4 +211,16 @@ fn registers_and_shared_memory_that_were_not_recorded_are_blank_and_none_used_is
     for key in ["registers", "shared_bytes"] {
         assert_eq!((bare.get(key), known.get(key)), (None, Some(&serde_json::json!(0))), "{key}");
     }
+}
+
+#[test]
+fn whose_memory_it_is_is_said_as_far_as_it_is_known() {
+    use crate::model::memory::{UNKNOWN_DEVICE, device_name, is_of_host};
+    let of = |device| {
+        let cell = Cell::Device(device);
+        (device_name(device), cell.shown(), serde_json::to_value(&cell).unwrap(), is_of_host(device))
+    };
+    assert_eq!(of(1), ("GPU 1".to_owned(), "1".to_owned(), serde_json::json!(1), false));
+    assert_eq!(of(-1), ("Host".to_owned(), "host".to_owned(), serde_json::json!(-1), true));
+    assert_eq!(of(UNKNOWN_DEVICE), ("Unknown device".to_owned(), "unknown".to_owned(), serde_json::Value::Null, false));
 }

@@ -13,10 +13,17 @@ pub use self::units::{breakable, unbroken};
 use crate::analysis::frame::Frame;
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name, without_call};
+use crate::model::memory::{UNKNOWN_DEVICE, is_of_host};
 use crate::model::{Track, TrackKind};
 
-/// What memory of the host is called instead of by the index of a device.
-pub const HOST: &str = "host";
+/// The index of a device, or what is said instead of memory of the host and where no device is known.
+pub fn device(device: i32) -> String {
+    match device {
+        UNKNOWN_DEVICE => "unknown".to_owned(),
+        host if is_of_host(host) => "host".to_owned(),
+        device => device.to_string(),
+    }
+}
 
 /// The longest name that reaches the screen, in characters.
 pub const MAX_CHARS: usize = 256;

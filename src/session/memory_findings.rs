@@ -1,5 +1,6 @@
 //! Findings about the memory of the open traces.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::{OpenMemory, failures};
@@ -12,9 +13,10 @@ use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::unused::unused;
 use crate::figures::memory::{Owner, Places, growing_place, outside_growth, reserved_unused, step_name};
-use crate::figures::{Stack, findings};
-use crate::model::TimeNs;
+use crate::figures::text::display_name;
+use crate::figures::{Stack, findings, format};
 use crate::model::memory::MemorySource;
+use crate::model::{StringId, TimeNs};
 
 /// The answers about one memory on which findings rest.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +53,7 @@ impl<'a> MemoryAnswers<'a> {
         if let Some(steps) = self.steps.filter(|steps| steps.is_reliable()) {
             for leaks in self.leaks_by_place(&places(self.leak_signatures)) {
                 let since = leaks.iter().map(|leak| leak.0.since_step).min().flatten();
-                let finding = findings::leak(&leaks, since.map(|step| step_name(steps, step)));
+                let finding = findings::leak(&leaks, since.map(|step| step_name(steps, step)), &self.kinds(&leaks));
                 let place = leaks.first().map(|leak| leak.1.frame().to_owned()).unwrap_or_default();
                 found.extend(finding.map(|finding| FoundInMemory { place, ..of_all(finding) }));
             }
@@ -91,6 +93,25 @@ impl<'a> MemoryAnswers<'a> {
             ))
         }));
         found
+    }
+
+    /// What the blocks of leaks are that stayed, those of most bytes first, as far as the file gives blocks a category:
+    /// `ACTIVATION of 512.00 KiB, GRADIENT of 4.00 KiB`.
+    fn kinds(&self, leaks: &[(&LeakCandidate, Stack)]) -> String {
+        const NAMED: usize = 3;
+        let (trace, all) = (self.of.trace(), &self.of.history().allocations);
+        let mut sums: HashMap<(StringId, u64), u64> = HashMap::new();
+        for &id in leaks.iter().flat_map(|leak| &leak.0.evidence.examples) {
+            let (category, bytes) = (all.category(id), all.bytes[id.idx()]);
+            *sums.entry((category, bytes)).or_default() += bytes;
+        }
+        sums.retain(|kind, _| kind.0 != StringId::EMPTY);
+        let mut kinds: Vec<_> = sums.into_iter().collect();
+        kinds.sort_by_key(|&(kind, sum)| (Reverse(sum), kind));
+        let name = |((category, bytes), _)| {
+            format!("{} of {}", display_name(trace.strings.get(category)), format::bytes(bytes as f64))
+        };
+        kinds.into_iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// The leaks with their stacks, together where one frame names their place; the largest first.

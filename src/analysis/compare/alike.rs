@@ -2,7 +2,7 @@
 
 use super::{Change, FunctionChange, NamedChange, TimePart};
 use crate::analysis::collectives::is_collective_name;
-use crate::analysis::host_roles::{Role, role_of, waits};
+use crate::analysis::host_roles::{Role, role_of, waits, Waits};
 use crate::model::{DurNs, SliceKind};
 
 /// Nearly all of the work: as a share of its time, that of names which only one recording has included.
@@ -39,7 +39,7 @@ impl Alike {
             let is_code = matches!(one.kind, SliceKind::Operator | SliceKind::PythonFunction);
             let may_wait = || match role_of(one.kind, &one.name) {
                 Role::DataLoading | Role::Collective | Role::SyncOperator => true,
-                _ => waits(one.kind, &one.name),
+                _ => waits(one.kind, &one.name) != Waits::Never,
             };
             is_code && !may_wait()
         };

@@ -90,7 +90,8 @@ impl NoSteps {
 ///   activations are kept;
 /// * live memory falls below their level now and then: there the pass ends that they are in;
 /// * other allocations follow the last, as the head of a model follows its layers. This does not hold against rounds
-///   that have an optimizer, a loss, a loader or a backward pass besides other allocations.
+///   that have an optimizer, a loss, a loader or a backward pass besides other allocations, by their stacks or by the
+///   categories that the file records.
 ///
 /// Events after the start of the last round belong to no round, since its end is unknown, unless they are those of the
 /// round before, see [`ends_with_round`]. Cost: O(n log n) for n events; a few dozen bytes an allocation.

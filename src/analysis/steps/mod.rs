@@ -282,6 +282,11 @@ impl<B: Copy + Into<i64>> Steps<B> {
         self.names.is_empty()
     }
 
+    /// Whether what repeats may be layers of a pass as well, which no verdict may rest on.
+    pub fn may_be_layers(&self) -> bool {
+        self.is_guess
+    }
+
     /// Whether a verdict, an alarm, an exit code or a time to out of memory may rest on them: they have names, or
     /// whole steps repeat with little difference.
     pub fn is_reliable(&self) -> bool {

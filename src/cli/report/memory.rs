@@ -27,6 +27,7 @@ use crate::figures::memory::{
     reserved_shares, timeline_categories,
 };
 use crate::figures::{Part, Table, format, moment};
+use crate::model::memory::{device_name, is_of_host};
 use crate::model::{Format, TimeNs};
 use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrace, joined};
 
@@ -115,7 +116,8 @@ pub fn add(
     let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
     // As the window shows first what holds more, and what holds next to nothing where that is all there is.
     // The host's is not worth a verdict beside the work of devices either.
-    let is_beside = |one: &Analyzed| one.of.history().device < 0 && Scope::whole(&[one.of.trace()]).has_device_work();
+    let is_beside =
+        |one: &Analyzed| is_of_host(one.of.history().device) && Scope::whole(&[one.of.trace()]).has_device_work();
     let is_worth =
         |(row, one): &(&DeviceMemory<'_>, &Analyzed)| !is_trifle(row.history) || !has_more && !is_beside(one);
     let in_short = rows.iter().zip(&all).filter(is_worth).map(|(row, _)| row);
@@ -264,8 +266,9 @@ impl Analyzed {
     }
 
     fn name(&self) -> String {
-        let device = u32::try_from(self.of.history().device).map_or("the host".to_owned(), |gpu| format!("GPU {gpu}"));
-        format!("{device} in {}", self.of.trace().info.title())
+        let device = self.of.history().device;
+        let whose = if is_of_host(device) { "the host".to_owned() } else { device_name(device) };
+        format!("{whose} in {}", self.of.trace().info.title())
     }
 
     /// Which state of this memory a moment is: `Memory of GPU 0 in a.json at 5 s, after event 120: 2.13 GiB allocated`.

@@ -17,7 +17,7 @@ use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
 use crate::answers::time::{BusyDevices, TraceSteps};
 use crate::cli::{Failure, input};
 use crate::figures::Table;
-use crate::figures::collectives::{RankRow, ranks_of_jobs, unknown_of_ranks};
+use crate::figures::collectives::{RankRow, note_of_ranks, ranks_of_jobs};
 use crate::figures::functions::{self, Function};
 use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
@@ -108,7 +108,7 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
     };
     let mut rows: Vec<RankRow> = calls.ranks.iter().zip(calls.totals(|_| true)).map(row).collect();
     rows.sort_by_key(|row| (row.of.job, Reverse(row.totals.waited_for_ns), row.of.rank));
-    let note = unknown_of_ranks(&rows);
+    let note = note_of_ranks(&rows);
     let mut table = ranks_of_jobs().table(rows, 0);
     table.note = note;
     table

@@ -64,9 +64,14 @@ impl AllocationRows {
         let (all, has_time) = (&history.allocations, history.has_time);
         let bytes = ids.iter().map(|id| all.bytes[id.idx()]).sum();
         let is_paired = history.source == MemorySource::Timeline;
+        let freed = match is_paired {
+            true => "When it ended if the newest of one size and category is always freed first; empty if never",
+            false => "When its block could be used again; empty if never",
+        };
         let life = match is_paired {
             true => {
-                "How long it was live if the oldest of one size and category is always freed first: the file does not say"
+                "How long it was live if the newest of one size and category is always freed first: a guess, as the file \
+                 does not say"
             }
             false => "How long it was live; at least so long if it was live when the recording began or ended",
         };
@@ -77,7 +82,7 @@ impl AllocationRows {
             (Kind::Size, column("Size", "bytes", 90, false, "Size of its block")),
             (Kind::Requested, column("Requested", "requested_bytes", 90, false, "Requested by the program")),
             (Kind::Start, column("Allocated", start, 110, false, "When; empty if before the recording began")),
-            (Kind::End, column("Freed", end, 110, false, "When its block could be used again; empty if never")),
+            (Kind::End, column("Freed", end, 110, false, freed)),
             (Kind::Life, column("Lifetime", life_key, 100, false, life)),
             (Kind::Stream, column("Stream", "stream", 80, false, "The stream it was allocated for, 0 is the default")),
             (Kind::Pool, column("Pool", "pool", 60, true, "The private pool it is from, if it is from one")),
@@ -312,6 +317,10 @@ mod tests {
             let addr = trace.memories[0].address_of(id);
             let rows = AllocationRows::new(trace, 0, 0, vec![id], Arc::default());
             let has_column = rows.columns().iter().any(|column| column.key == "address");
+            // Where blocks are told apart by a guess the columns that rest on it say so.
+            let is_guess =
+                rows.columns().iter().filter(|column| column.help.contains("of one size and category")).count();
+            assert_eq!(is_guess, if addr.is_none() { 2 } else { 0 });
             assert_eq!(rows.row(0).len(), rows.columns().len());
             (addr, has_column)
         };

@@ -7,6 +7,7 @@ use super::{Owned, Owner, holder_frames, owner};
 use crate::analysis::memory::categories::Category;
 use crate::figures::verdicts::clipped;
 use crate::figures::{Cell, Figure, Part, Stack, Table, Word, figures, format};
+use crate::model::memory::device_name;
 
 /// The memory of one device beside that of another recording, with the lists that belong to it.
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ impl MemoryComparison {
     ///
     /// * `amounts`: bytes in the other recording and in this one.
     pub fn text(owner: &Owner, base: &str, amounts: &[(&'static Word, [u64; 2])], most: Option<MostChanged>) -> String {
-        let device = if owner.device < 0 { "Host".to_owned() } else { format!("GPU {}", owner.device) };
+        let device = device_name(owner.device);
         let rank = owner.rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
         let file = owner.file.as_ref().map(|file| format!(" in {file}")).unwrap_or_default();
         let told = amounts.iter().map(|&(amount, [before, after])| {

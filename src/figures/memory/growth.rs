@@ -147,6 +147,9 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
         }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
         TotalVerdict::TooFewSteps => format!("{}{}", too_few_steps(total, steps), so_far(found)),
+        TotalVerdict::IrregularSteps if steps.may_be_layers() => {
+            "What repeats may be layers of a pass as well as steps, so whether memory grows cannot be told".to_owned()
+        }
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
     };
     match total.verdict {
@@ -234,7 +237,7 @@ pub fn no_candidate(found: &Leaks) -> String {
         TotalVerdict::TooFewSteps => {
             Some(format!("so few steps: {} can be judged. {}", format::count(total.counted_steps() as u64), enough()))
         }
-        TotalVerdict::IrregularSteps => Some("steps that differ so much".to_owned()),
+        TotalVerdict::IrregularSteps => Some("steps that are a guess or differ so much".to_owned()),
         _ => None,
     });
     if let Some(steps) = unjudged {

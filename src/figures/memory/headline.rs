@@ -11,7 +11,7 @@ use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
 use crate::analysis::totals::Scope;
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
-use crate::model::memory::MemorySource;
+use crate::model::memory::{MemorySource, UNKNOWN_DEVICE, device_name, is_of_host};
 use crate::model::{MemoryHistory, Severity, Trace};
 
 /// Share of reserved memory up to which what is unused does not explain that it is full.
@@ -43,7 +43,11 @@ impl InShort {
     /// With whose memory it is: `Rank 1, GPU 0: Peak 2.00 GiB; …`.
     pub fn paragraph(&self) -> String {
         let Owner { file, rank, device } = &self.owner;
-        let device = if *device < 0 { "Memory of the host".to_owned() } else { format!("GPU {device}") };
+        let device = match *device {
+            UNKNOWN_DEVICE => "Memory of an unknown device".to_owned(),
+            host if is_of_host(host) => "Memory of the host".to_owned(),
+            device => device_name(device),
+        };
         let file = file.as_ref().map(|file| format!("{file}, ")).unwrap_or_default();
         let rank = rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
         format!("{file}{rank}{device}: {}", self.headline.text)
@@ -127,7 +131,7 @@ pub fn headline(
 
 /// Of the host's memory where devices worked and the memory of none was recorded: that it is not what they need.
 fn not_of_gpus(trace: &Trace, history: &MemoryHistory) -> &'static str {
-    let is_alone = history.device < 0 && trace.memories.iter().all(|other| other.device < 0);
+    let is_alone = trace.memories.iter().all(|memory| is_of_host(memory.device));
     let have_worked = || Scope::whole(&[trace]).has_device_work();
     match history.source == MemorySource::Profiler && is_alone && have_worked() {
         true => {

@@ -2,6 +2,7 @@
 
 use crate::analysis::memory::leaks::{LeakCandidate, LeakEvidence};
 use crate::figures::format;
+use crate::model::StackId;
 
 /// Advice about a leak, one sentence each, from where it allocates and what became of its other blocks.
 ///
@@ -12,7 +13,11 @@ pub fn leak_advice(candidates: &[&LeakCandidate], frames: &[String]) -> Vec<Stri
     let mut advice = Vec::new();
     let add = |advice: &mut Vec<String>, text: &str| advice.push(text.to_owned());
     if frames.is_empty() {
-        add(&mut advice, "Record with torch.cuda.memory._record_memory_history(stacks=\"all\") to learn the place");
+        add(
+            &mut advice,
+            "To learn the place, record with torch.cuda.memory._record_memory_history(stacks=\"all\"), memory of the host \
+             with torch.profiler, profile_memory=True and with_stack=True, and export_chrome_trace",
+        );
     } else if has(&["autograd::", "torch/autograd/", "_engine_run_backward"]) {
         add(
             &mut advice,
@@ -36,7 +41,12 @@ pub fn leak_advice(candidates: &[&LeakCandidate], frames: &[String]) -> Vec<Stri
     let [freed, allocated, at_end] =
         [sum(|of| of.freed), sum(|of| of.allocated), sum(|of| of.freed_at_end)].map(format::count);
     if sum(|of| of.freed) > 0 {
-        advice.push(format!("{freed} of its {allocated} blocks were freed: compare with the stacks that freed them"));
+        let mut stacks = candidates.iter().flat_map(|one| &one.evidence.freed_by).map(|by| by.0);
+        let compare = match stacks.any(|stack| stack != StackId::default()) {
+            true => ": compare with the stacks that freed them",
+            false => "",
+        };
+        advice.push(format!("{freed} of its {allocated} blocks were freed{compare}"));
     }
     if sum(|of| of.freed_at_end) > 0 {
         advice.push(format!(

@@ -29,6 +29,23 @@ pub use raw::{BlockState, InitialBlock, RawBlock, RawMemory, RawSegment};
 pub use replay::replay;
 pub(super) use timeline::add_to_timeline;
 
+/// [`MemoryHistory::device`] where the file does not say which device it is, nor whether it is the host.
+pub const UNKNOWN_DEVICE: i32 = i32::MIN;
+
+/// Whose memory it is: `GPU 0`, `Host` or `Unknown device`.
+pub fn device_name(device: i32) -> String {
+    match device {
+        UNKNOWN_DEVICE => "Unknown device".to_owned(),
+        host if is_of_host(host) => "Host".to_owned(),
+        device => format!("GPU {device}"),
+    }
+}
+
+/// Whether it is the host's.
+pub fn is_of_host(device: i32) -> bool {
+    device < 0 && device != UNKNOWN_DEVICE
+}
+
 /// An allocation of one [`MemoryHistory`]; an index into the columns of its [`Allocations`].
 ///
 /// Ids ascend with the state of allocation, so blocks stacked by id are stacked by age.
@@ -120,7 +137,7 @@ impl MemorySource {
 /// The memory of one device, replayed. Immutable once read.
 #[derive(Debug, Default)]
 pub struct MemoryHistory {
-    /// Index of the device; -1 is the host.
+    /// Index of the device; -1 is the host, or [`UNKNOWN_DEVICE`].
     pub device: i32,
     /// The process that used it, if the file distinguishes processes.
     pub pid: Option<i64>,
@@ -357,11 +374,8 @@ impl MemoryHistory {
         &self.notes[first..first + count]
     }
 
-    /// `GPU 0 memory` or `Host memory`.
+    /// `GPU 0 memory`, `Host memory` or `Unknown device memory`.
     pub fn title(&self) -> String {
-        match u32::try_from(self.device) {
-            Ok(device) => format!("GPU {device} memory"),
-            Err(_) => "Host memory".to_owned(),
-        }
+        format!("{} memory", device_name(self.device))
     }
 }

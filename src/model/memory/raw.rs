@@ -7,6 +7,7 @@ use super::{MemoryAnnotation, MemoryEvents, MemoryNote, MemoryPool, MemorySource
 /// The memory of one device as read from a file.
 #[derive(Debug, Default)]
 pub struct RawMemory {
+    /// As [`super::MemoryHistory::device`].
     pub device: i32,
     pub pid: Option<i64>,
     pub source: MemorySource,

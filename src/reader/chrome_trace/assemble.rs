@@ -485,4 +485,18 @@ mod tests {
         assert_eq!(tracks, expected.map(|(process, kind, name)| (process.to_owned(), kind, name.to_owned())));
         assert!(trace.info.counted_kernels && trace.processes.iter().all(|process| process.device.is_none()));
     }
+
+    #[test]
+    fn phases_of_the_format_that_show_nothing_are_told_from_those_it_does_not_have() {
+        let text = br#"[{"ph":"X","pid":1,"tid":1,"ts":0,"dur":9,"name":"a"},
+            {"ph":"=","pid":1,"tid":1,"ts":1,"name":"linkid","id":"0x1","args":{"linked_id":"0x2"}},
+            {"ph":"(","pid":1,"tid":1,"ts":1,"name":"context","id":"0x1"},
+            {"ph":"Q","pid":1,"tid":1,"ts":1,"name":"none"}]"#;
+        let mut assembly = Assembly::default();
+        let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
+        let import = assembly.finish(&Default::default()).finish().import;
+        assert_eq!((import.read, import.shown, import.merged, import.rejected), (4, 1, 2, 1));
+        let n = |part: &str| import.problems.iter().find(|one| one.reason.contains(part)).map(|one| one.count);
+        assert_eq!([n("link between two ids"), n("that the format does not have")], [Some(2), Some(1)]);
+    }
 }

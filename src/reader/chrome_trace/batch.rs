@@ -258,7 +258,7 @@ impl Batch {
             b'b' | b'S' | b'N' => self.push_async(event, AsyncPhase::Begin, ts, source),
             b'e' | b'F' | b'D' => self.push_async(event, AsyncPhase::End, ts, source),
             b'n' | b'T' | b'p' | b'O' => self.push_async(event, AsyncPhase::Instant, ts, source),
-            b'c' | b'v' | b'V' | b'(' | b')' => {
+            b'c' | b'v' | b'V' | b'(' | b')' | b'=' => {
                 self.n_merged += 1;
                 self.tally.count(Reason::Context, source);
             }

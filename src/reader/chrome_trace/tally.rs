@@ -29,7 +29,7 @@ reasons! {
     NameMismatch: Note, "End event (`E`) names another slice than the one it ends: ends it all the same";
     AsyncEndWithoutBegin: Note rejected, "End of an asynchronous operation whose begin was not recorded";
     NeverEnded: Warn, "Slice that was never ended: drawn to the end of the trace";
-    Context: Note, "Context, clock or dump event: read, but not drawn";
+    Context: Note, "Context, clock or dump event, or link between two ids: read, but not drawn";
     DamagedSample: Warn rejected, "Sample that is not a valid JSON object: not shown, nor are those after the damage";
     TooManyTexts: Warn rejected, "Samples with more than 1 GiB of different names: not shown";
     LostFrame: Warn, "Sample whose stack frame is not in the file: shown without its call stack";

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::curves::Curves;
 use super::{CATEGORIES, Row};
-use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory, UNKNOWN_DEVICE};
 use crate::model::{ImportReport, Severity, StackId, StringId, TimeNs, TimeRange, TraceBuilder};
 
 /// Numbers of `_memory_profiler.Action`.
@@ -17,18 +17,23 @@ const DESTROY: i64 = 4;
 
 /// Gives each allocation of the raw form an address, so that it can be replayed.
 ///
-/// The file has only sizes and categories: a destroyed block is assumed to be the oldest live one of the same
-/// size and category, which does not affect any sum. A block that changes category ends in one category and
-/// begins in the other, at the same address and time.
+/// The file has only sizes and categories: a destroyed block is assumed to be the newest live one of the same
+/// size and category, which does not affect any sum. So a block lives across the end of a step only if more blocks of
+/// its size and category are live there than before, as with a leak, whatever was freed within the step. Beside the
+/// addresses that a trace of the same run has, as many frees find their block as with the oldest, and nearly all
+/// find one of the right step. A block that changes category is the oldest; it ends in one category and begins in the
+/// other, at the same address and time.
 #[derive(Default)]
 struct Pairing {
-    /// Addresses of live blocks by size and category, oldest first.
+    /// Addresses of live blocks by size and category, in the order in which they came into the category.
     live: HashMap<(u64, i64), VecDeque<u64>>,
     next: u64,
     raw: RawMemory,
     curves: Curves,
     sums: [i64; CATEGORIES.len()],
     names: [StringId; CATEGORIES.len()],
+    /// Frees for which more than one block was live.
+    n_guessed: u64,
 }
 
 impl Pairing {
@@ -69,20 +74,24 @@ impl Pairing {
         self.event(ts, MemoryAction::Alloc, addr, bytes, category);
     }
 
-    /// Ends the oldest matching block; false if none exists.
+    /// Ends the newest matching block; false if none exists.
     fn destroy(&mut self, ts: TimeNs, bytes: u64, category: i64) -> bool {
-        let Some(block) = self.live.get_mut(&(bytes, category)).and_then(VecDeque::pop_front) else { return false };
+        let Some(alike) = self.live.get_mut(&(bytes, category)) else { return false };
+        self.n_guessed += u64::from(alike.len() > 1);
+        let Some(block) = alike.pop_back() else { return false };
         self.event(ts, MemoryAction::FreeCompleted, block, bytes, category);
         true
     }
 
     /// Moves the oldest matching block to another category; false if none exists.
     fn change(&mut self, ts: TimeNs, bytes: u64, from: i64, to: i64) -> bool {
-        let Some(block) = self.live.get_mut(&(bytes, from)).and_then(VecDeque::pop_front) else { return false };
-        if from != to {
-            self.event(ts, MemoryAction::FreeCompleted, block, bytes, from);
-            self.event(ts, MemoryAction::Alloc, block, bytes, to);
+        let Some(alike) = self.live.get_mut(&(bytes, from)) else { return false };
+        if from == to {
+            return !alike.is_empty();
         }
+        let Some(block) = alike.pop_front() else { return false };
+        self.event(ts, MemoryAction::FreeCompleted, block, bytes, from);
+        self.event(ts, MemoryAction::Alloc, block, bytes, to);
         self.live.entry((bytes, to)).or_default().push_back(block);
         true
     }
@@ -102,6 +111,7 @@ struct RowCounts {
 pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
     let mut pairing = Pairing { names: CATEGORIES.map(|name| builder.strings.intern(name)), ..Pairing::default() };
     pairing.raw.source = MemorySource::Timeline;
+    pairing.raw.device = UNKNOWN_DEVICE;
     pairing.raw.has_time = true;
     let start = rows.iter().filter(|row| row.len == 4).map(|row| row.numbers[0]).find(|&ts| ts >= 0).unwrap_or(0);
     let mut account = RowCounts::default();
@@ -156,17 +166,20 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
     let import = &mut builder.import;
     import.read += account.shown + account.merged + account.n_bad + account.n_unpaired;
     (import.shown, import.merged) = (import.shown + account.shown, import.merged + account.merged);
-    report(import, &account);
+    report(import, &account, pairing.n_guessed);
     builder.memories.push(pairing.raw);
     pairing.curves.add_to(builder);
 }
 
-fn report(import: &mut ImportReport, account: &RowCounts) {
+fn report(import: &mut ImportReport, account: &RowCounts, n_guessed: u64) {
     let bad = "Event that is not a time, an action, a size and a category of PyTorch: not shown";
     import.reject(Severity::Warn, bad, account.n_bad, None);
     let unpaired = "End or change of a block of which none is live in its size and category: not shown";
     import.reject(Severity::Warn, unpaired, account.n_unpaired, None);
     let before = "Live before the recording began: shown from its start on";
     import.note(Severity::Note, before, account.n_before, None);
-    import.note(Severity::Note, "The file does not say which device this is: shown as device 0", 1, None);
+    let guessed = "End of one of several blocks of one size and category, which the file does not tell apart: the newest \
+                   is taken to end, so how long each was live is a guess";
+    import.note(Severity::Note, guessed, n_guessed, None);
+    import.note(Severity::Note, "The file does not say whether this is memory of a GPU or of the host", 1, None);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::memory::find::{Filter, Liveness, find};
 use crate::model::Counter;
-use crate::model::memory::{AllocationId, MemorySource};
+use crate::model::memory::{AllocationId, MemorySource, UNKNOWN_DEVICE};
 
 fn read_text(text: &str) -> Result<Trace, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -48,6 +48,24 @@ fn blocks_are_paired_by_size_and_category() {
     assert_eq!(counter(&trace, "GRADIENT").value, [64.0, 0.0]);
     assert_eq!(counter(&trace, "PARAMETER").value, [64.0]);
     assert_eq!(counter(&trace, "TEMPORARY").ts, [1_700_000_000_000_000_100, 1_700_000_000_000_000_200]);
+}
+
+#[test]
+fn of_blocks_that_are_alike_the_newest_ends_and_the_oldest_changes() {
+    // Three of one size: the first stays, the second becomes a gradient after the first has, the third ends.
+    let rows =
+        "[[1000, 2, 8, 4], [1001, 2, 8, 4], [1002, 2, 8, 4], [1003, 4, -8, 4], [1004, 3, -8, 4], [1004, 3, 8, 4],
+        [1005, 3, -8, 4], [1005, 3, 8, 5], [1006, 4, -8, 4]]";
+    let trace = read_text(rows).unwrap();
+    let memory = &trace.memories[0];
+    let all = &memory.allocations;
+    let lives: Vec<_> = all.ids().map(|id| (all.addr[id.idx()], all.start[id.idx()], all.end[id.idx()])).collect();
+    // A change within the category is none of them.
+    assert_eq!(lives, [(1, 1, 5), (2, 2, 7), (3, 3, 4), (1, 6, 8)]);
+    let n = |part: &str| trace.import.problems.iter().find(|one| one.reason.contains(part)).map(|one| one.count);
+    assert_eq!(n("so how long each was live is a guess"), Some(1), "only of the first free several could be meant");
+    assert_eq!(n("memory of a GPU or of the host"), Some(1));
+    assert_eq!((memory.device, memory.title().as_str()), (UNKNOWN_DEVICE, "Unknown device memory"));
 }
 
 #[test]

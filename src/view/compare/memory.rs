@@ -12,6 +12,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::Cell;
 use crate::figures::memory::{self, MemoryComparison, Owner};
+use crate::model::memory::device_name;
 use crate::session::{OpenMemory, OpenTrace};
 use crate::view::ViewContext;
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
@@ -80,7 +81,6 @@ impl Analysis for Compared {
 impl OfMemory {
     /// * `of`: for each side the index of the trace, and of its memory.
     fn new(compared: &MemoryComparison, of: [(usize, usize); 2]) -> Self {
-        let device = compared.owner.device;
         let lists = [&compared.amounts, &compared.by_category, &compared.by_place, &compared.by_stack];
         let mut keys = List::ALL.into_iter().map(List::columns);
         let lists = lists.map(|table| {
@@ -95,8 +95,7 @@ impl OfMemory {
             let data = table.window(keys.next().unwrap_or_default());
             Listed { table: Arc::new(Table { data, ..Table::default() }), moments }
         });
-        let name = if device < 0 { "Host".to_owned() } else { format!("GPU {device}") };
-        Self { name, text: compared.text.clone(), lists }
+        Self { name: device_name(compared.owner.device), text: compared.text.clone(), lists }
     }
 }
 

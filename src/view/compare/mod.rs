@@ -24,6 +24,7 @@ use crate::figures::compared_time::{
 use crate::figures::text::{display_name, shortened_apart};
 use crate::figures::verdicts::device;
 use crate::model::TimeNs;
+use crate::model::memory::is_of_host;
 use crate::session::{OpenTrace, in_order};
 use crate::widget::prose::{plain, prose_ui};
 use crate::widget::side_panel::side_panel_ui;
@@ -164,7 +165,7 @@ impl CompareView {
     fn pair(&self, traces: &[OpenTrace], open: &[usize], what: What) -> Option<[usize; 2]> {
         let has_device = |&trace: &usize| match what {
             What::Time => traces[trace].trace.processes.iter().any(|process| process.device.is_some()),
-            What::Memory => traces[trace].trace.memories.iter().any(|memory| memory.device >= 0),
+            What::Memory => traces[trace].trace.memories.iter().any(|memory| !is_of_host(memory.device)),
         };
         let with_device: Vec<usize> = open.iter().copied().filter(has_device).collect();
         let is_chosen = self.chosen.iter().any(Option::is_some);

@@ -95,7 +95,11 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
         }
         life_rows_ui(ui, open, history, id);
         if history.source == MemorySource::Timeline {
-            row_ui(ui, "Which is freed", "not recorded: the oldest of one size and category is taken to be");
+            row_ui(
+                ui,
+                "Which is freed",
+                "not recorded: the newest of one size and category is taken to be, so the lifetime is a guess",
+            );
         }
         let category = category_text(trace, history, id);
         if !category.is_empty() {

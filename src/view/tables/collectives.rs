@@ -94,7 +94,7 @@ fn ranks(scope: &Scope<'_>) -> Answer {
         let parts = calls.of_trace(row.of.trace).filter(|part| is_within(part));
         parts.map(|part| Instance { trace: part.trace, slice: part.slice }).collect()
     };
-    let note = figures::unknown_of_ranks(&rows);
+    let note = figures::note_of_ranks(&rows);
     Answer {
         head: (!note.is_empty()).then(|| (note.to_owned(), "")).into_iter().collect(),
         data: figures::ranks_of_jobs().data(&rows),

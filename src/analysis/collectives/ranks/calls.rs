@@ -27,12 +27,18 @@ pub struct Call {
 }
 
 impl Call {
-    /// How far apart this and another rank may end in the same collective, in nanoseconds.
+    /// How much sooner another rank may end in the same collective than this one, in nanoseconds.
     ///
     /// On the host threads go on when they are scheduled, and copy the result to the device before their range ends.
-    /// What holds is that none ends before all have begun: the ends are not farther apart than the shortest lasts.
-    pub fn together(&self, other: &Self) -> DurNs {
-        if self.is_on_host { TOGETHER.max(self.time.dur().min(other.time.dur())) } else { TOGETHER }
+    /// What holds is that none ends before all have begun: the other ends no sooner than this one begins.
+    pub fn together(&self) -> DurNs {
+        if self.is_on_host { TOGETHER.max(self.time.dur()) } else { TOGETHER }
+    }
+
+    /// Whether this and the call of another rank, which ends by `apart` nanoseconds later, can be the same collective.
+    pub fn ends_with(&self, other: &Self, apart: DurNs) -> bool {
+        let later = if apart > 0 { other } else { self };
+        apart.saturating_abs() <= later.together()
     }
 }
 

@@ -41,7 +41,7 @@ pub fn pairs(a: &[&Call], b: &[&Call], clock: (DurNs, bool)) -> Vec<(usize, usiz
         while let Some(&j) = of.get(*next) {
             let y = b[j];
             let apart = y.time.end.saturating_add(offset).saturating_sub(x.time.end);
-            let is_same = apart.abs() <= x.together(y);
+            let is_same = x.ends_with(y, apart);
             if apart > 0 && !is_same {
                 break;
             }
@@ -82,16 +82,18 @@ fn offset(a: &[&Call], b: &[&Call], (clock, is_recorded): (DurNs, bool)) -> Opti
         }
         let every = ((n - first) as usize).div_ceil(TRIED);
         let tried = (first..n).step_by(every).map(|i| (a[i as usize], b[(i + shift) as usize]));
-        let mut apart: Vec<(DurNs, DurNs)> = tried
+        let mut apart: Vec<(DurNs, (&Call, &Call))> = tried
             .filter(|(x, y)| alike(x) == alike(y))
-            .map(|(x, y)| (x.time.end.saturating_sub(y.time.end).saturating_sub(clock), x.together(y)))
+            .map(|(x, y)| (x.time.end.saturating_sub(y.time.end).saturating_sub(clock), (x, y)))
             .collect();
-        apart.sort_unstable();
+        apart.sort_by_key(|pair| pair.0);
         let Some([(median, _), _]) = median::middle_of(&apart) else { continue };
         if apart.len() < MIN_PAIRS && !(is_recorded && median.abs() <= CLOSE) {
             continue;
         }
-        let together = apart.iter().filter(|(apart, most)| (apart - median).abs() <= *most).count() * every;
+        // Where the one of `a` ends later by more than the clocks are apart, that of `b` ends sooner.
+        let together =
+            apart.iter().filter(|(apart, (x, y))| x.ends_with(y, median.saturating_sub(*apart))).count() * every;
         let mut residuals: Vec<DurNs> = apart.iter().map(|(apart, _)| (apart - median).abs()).collect();
         residuals.sort_unstable();
         let usual = median::of_sorted(&residuals).unwrap_or_default();

@@ -211,6 +211,20 @@ fn ranges_of_the_host_are_matched_although_their_ends_are_apart_and_cross() {
         let waits: Vec<_> = found.parts_of(of).iter().map(|part| part.wait_ns).collect();
         assert!((5 * MS..7 * MS).contains(&waits[0]) && waits[1] == 0, "{waits:?}");
     }
+    // The first thread may be through long before the other, which is still in it: they were in it together.
+    let slow = |mut calls: Vec<(TimeNs, TimeNs, &'static str, u64)>, [start, end]: [TimeNs; 2]| {
+        (calls[4].0, calls[4].1) = (45 * MS + start, 45 * MS + end);
+        calls
+    };
+    let found = compared(&[
+        rank_on_host(0, &slow(calls(0, [0, 0]), [5 * MS, 8 * MS])),
+        rank_on_host(1, &slow(calls(0, [0, 0]), [0, 14 * MS])),
+    ]);
+    assert!(found.ranks.iter().all(|of| (of.matched, of.unmatched) == (8, 0)), "{:?}", found.ranks);
+    // Both wait at once for the other rank, in two collectives.
+    let late = compared(&[rank_on_host(0, &calls(0, [0, 0])), rank_on_host(1, &calls(6 * MS, [0, 0]))]);
+    let waits = late.totals(|_| true)[0];
+    assert_eq!((waits.wait_ns, waits.at_once_ns), (4 * (6 * MS + 100_000), 4 * (6 * MS - 100_000)));
     // What begins when the other has ended is not the same call, and ranges are none with kernels.
     let apart = compared(&[
         rank_on_host(0, &[(0, MS, "gloo:barrier", 0)]),

@@ -1,14 +1,20 @@
-//! Evidence in call stacks for whole steps, and for layers.
+//! Evidence in call stacks and recorded categories for whole steps, and for layers.
 
 use hashbrown::{HashMap, HashSet};
 
 use crate::analysis::frame::Frame;
+use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
 /// Minimum share of rounds with what a layer does not have.
 const MIN_WHOLE: f64 = 0.8;
 
-/// Frames of what a whole step has and a layer has not.
+/// Categories of `torch.profiler` that it gives to what is allocated outside of a backward pass from inputs and
+/// parameters, and to what is allocated in one. A layer that is recomputed in a backward pass has the latter alone.
+const FORWARD: &[&str] = &["ACTIVATION"];
+const BACKWARD: &[&str] = &["GRADIENT", "AUTOGRAD_DETAIL"];
+
+/// Frames and categories of what a whole step has and a layer has not.
 pub struct Evidence<'a> {
     trace: &'a Trace,
     history: &'a MemoryHistory,
@@ -35,9 +41,25 @@ impl<'a> Evidence<'a> {
         Self { trace, history, frames }
     }
 
-    fn allocs(&self, pair: &[u32]) -> impl Iterator<Item = StackId> {
+    fn events(&self, pair: &[u32]) -> impl Iterator<Item = usize> {
         let range = pair[0] as usize..pair[pair.len() - 1] as usize;
-        range.filter(|&event| self.history.allocates(event)).map(|event| self.history.events.stack[event])
+        range.filter(|&event| self.history.allocates(event))
+    }
+
+    fn allocs(&self, pair: &[u32]) -> impl Iterator<Item = StackId> {
+        self.events(pair).map(|event| self.history.events.stack[event])
+    }
+
+    /// Whether the file says of two allocations of a round that one is of a forward and one of a backward pass.
+    fn has_both_passes(&self, pair: &[u32]) -> bool {
+        let all = &self.history.allocations;
+        let has = |pass: &[&str]| {
+            self.events(pair).any(|event| {
+                let id = self.history.events.allocation.get(event).map(|&id| AllocationId(id));
+                id.is_some_and(|id| id.idx() < all.len() && pass.contains(&self.trace.strings.get(all.category(id))))
+            })
+        };
+        !all.category.is_empty() && has(FORWARD) && has(BACKWARD)
     }
 
     /// The Python frames that all allocations of the rounds share, from the outermost. C++ frames between them vary.
@@ -62,7 +84,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Whether most rounds have such allocations and others: all of a backward pass is in `backward`, also its layers.
-    /// A function that calls all of them, such as `train_step`, says nothing.
+    /// A function that calls all of them, such as `train_step`, says nothing. Recorded categories tell both passes.
     pub fn is_whole(&self, boundaries: &[u32]) -> bool {
         let mut known: HashMap<StackId, Vec<u32>> = HashMap::new();
         let functions = |stack: StackId| self.trace.stacks.frames(stack).filter_map(|frame| self.frames[&frame].1);
@@ -76,7 +98,7 @@ impl<'a> Evidence<'a> {
         let has_both = |pair: &&[u32]| {
             let n = self.allocs(pair).count();
             let marked = self.allocs(pair).filter(is_marked).count();
-            marked > 0 && marked < n
+            marked > 0 && marked < n || self.has_both_passes(pair)
         };
         let n = boundaries.windows(2).filter(has_both).count();
         n > 0 && n as f64 >= MIN_WHOLE * (boundaries.len() - 1) as f64

@@ -8,6 +8,7 @@ use crate::cli::Failure;
 use crate::figures::Table;
 use crate::figures::memory::{self, Compared, MemoryComparison, Owner, memory_comparison};
 use crate::model::Trace;
+use crate::model::memory::{device_name, is_of_host};
 use crate::session::{OpenMemory, OpenTrace};
 
 /// The part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where
@@ -39,7 +40,7 @@ pub fn compared_memory(
             Some(base) => rows.push(compared(of, base, file.clone(), answers, top).ok_or_else(crashed)?),
             None => {
                 let device = of.history().device;
-                let whose = if device < 0 { "the host".to_owned() } else { format!("device {device}") };
+                let whose = if is_of_host(device) { "the host".to_owned() } else { device_name(device) };
                 let title = of.trace().info.title();
                 missing.push(format!("No memory of {whose} to compare that of {title} with"));
             }

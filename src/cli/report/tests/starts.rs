@@ -129,3 +129,56 @@ fn a_memory_timeline_begins_with_its_peak() {
                     end 512 B. ";
     assert!(in_short.len() == 1 && in_short[0].starts_with(expected), "{in_short:?}");
 }
+
+/// The raw form of a memory timeline: so many steps of a forward pass, of which the first of three activations of one
+/// size is kept if `is_leaking`, and of a backward pass if `is_training`.
+fn raw_timeline(n_steps: u64, is_leaking: bool, is_training: bool) -> String {
+    let [parameter, input, activation, gradient, detail] = [0, 2, 4, 5, 6];
+    let (size, small) = (512 << 10, 4 << 10);
+    let mut rows = vec![format!("[-1,1,{size},{parameter}]")];
+    let mut row = |action: u64, bytes: i64, category: u64| {
+        let ts = 1_700_000_000_000_000_000 + 1_000 * rows.len();
+        rows.push(format!("[{ts},{action},{bytes},{category}]"));
+    };
+    let (alloc, change, free) = (2, 3, 4);
+    for step in 0..n_steps {
+        row(alloc, 131_072, input);
+        (0..3).for_each(|_| row(alloc, size, activation));
+        row(alloc, small, activation);
+        if is_training {
+            if step > 0 {
+                row(free, -size, gradient);
+            }
+            row(alloc, size, detail);
+            row(alloc, size, gradient);
+            row(free, -size, detail);
+        }
+        // The small one goes between those of one size, in any order.
+        row(free, -size, activation);
+        row(free, -small, activation);
+        row(free, -size, activation);
+        if !is_leaking {
+            row(free, -size, activation);
+        }
+        row(change, -size, parameter);
+        row(change, size, parameter);
+        row(free, -131_072, input);
+    }
+    format!("[{}]", rows.join(","))
+}
+
+#[test]
+fn a_leak_in_a_memory_timeline_is_one_whichever_of_equal_blocks_are_freed() {
+    let of = |is_leaking, is_training| {
+        let (in_short, findings, ..) = read("leak.raw.json", raw_timeline(16, is_leaking, is_training).as_bytes());
+        (in_short.join("\n"), findings)
+    };
+    let (leak, findings) = of(true, true);
+    assert!(leak.contains("Memory between steps grows by 512.00 KiB a step"), "{leak}");
+    assert_eq!(findings, ["memory_leak"]);
+    let (level, findings) = of(false, true);
+    assert!(level.contains("Memory between steps stays level") && findings.is_empty(), "{level}");
+    // Of a forward pass alone nothing tells whether what stays are the activations of a layer.
+    let (guess, findings) = of(true, false);
+    assert!(guess.contains("What repeats may be layers of a pass as well as steps") && findings.is_empty(), "{guess}");
+}
