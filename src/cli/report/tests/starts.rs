@@ -130,9 +130,9 @@ fn a_memory_timeline_begins_with_its_peak() {
     assert!(in_short.len() == 1 && in_short[0].starts_with(expected), "{in_short:?}");
 }
 
-/// The raw form of a memory timeline: so many steps of a forward pass, of which the first of three activations of one
-/// size is kept if `is_leaking`, and of a backward pass if `is_training`.
-fn raw_timeline(n_steps: u64, is_leaking: bool, is_training: bool) -> String {
+/// The raw form of a memory timeline: so many steps of a forward pass, of whose three activations of one size so many are
+/// kept, and of a backward pass if `is_training`.
+fn raw_timeline(n_steps: u64, n_kept: u64, is_training: bool) -> String {
     let [parameter, input, activation, gradient, detail] = [0, 2, 4, 5, 6];
     let (size, small) = (512 << 10, 4 << 10);
     let mut rows = vec![format!("[-1,1,{size},{parameter}]")];
@@ -156,10 +156,7 @@ fn raw_timeline(n_steps: u64, is_leaking: bool, is_training: bool) -> String {
         // The small one goes between those of one size, in any order.
         row(free, -size, activation);
         row(free, -small, activation);
-        row(free, -size, activation);
-        if !is_leaking {
-            row(free, -size, activation);
-        }
+        (n_kept..2).for_each(|_| row(free, -size, activation));
         row(change, -size, parameter);
         row(change, size, parameter);
         row(free, -131_072, input);
@@ -169,16 +166,16 @@ fn raw_timeline(n_steps: u64, is_leaking: bool, is_training: bool) -> String {
 
 #[test]
 fn a_leak_in_a_memory_timeline_is_one_whichever_of_equal_blocks_are_freed() {
-    let of = |is_leaking, is_training| {
-        let (in_short, findings, ..) = read("leak.raw.json", raw_timeline(16, is_leaking, is_training).as_bytes());
+    let of = |n_kept, is_training| {
+        let (in_short, findings, ..) = read("leak.raw.json", raw_timeline(16, n_kept, is_training).as_bytes());
         (in_short.join("\n"), findings)
     };
-    let (leak, findings) = of(true, true);
+    let (leak, findings) = of(1, true);
     assert!(leak.contains("Memory between steps grows by 512.00 KiB a step"), "{leak}");
     assert_eq!(findings, ["memory_leak"]);
-    let (level, findings) = of(false, true);
+    let (level, findings) = of(0, true);
     assert!(level.contains("Memory between steps stays level") && findings.is_empty(), "{level}");
     // Of a forward pass alone nothing tells whether what stays are the activations of a layer.
-    let (guess, findings) = of(true, false);
+    let (guess, findings) = of(1, false);
     assert!(guess.contains("What repeats may be layers of a pass as well as steps") && findings.is_empty(), "{guess}");
 }
