@@ -271,7 +271,7 @@ type Differs = fn(&StepsOf<'_>) -> bool;
 /// differ in any digit are told apart.
 pub fn times(of: &[StepsOf<'_>]) -> Table {
     const OF_PERIOD: &str = "A step of findings and gaps lasts from the start of one step to the start of the next, as \
-                             under Start to start; mean, median, min and max are of the steps' own lengths, as phases are";
+                             under Start to start; mean, median, min and max are of the steps' own lengths";
     const OF_COMPLETIONS: &str = "These are times from the completion of one step on the slowest device to that of the \
                                   next. Phases and annotations are of the steps' ranges on the host, which last otherwise";
     const OF_RANGES: &str = "These are lengths of ranges. Findings and gaps count a step as long as a device takes for \

@@ -132,7 +132,10 @@ impl SelfTimes {
         let is_code = |track: &TrackId| trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| is_told(kind));
         let waiting_threads = waiting(trace);
         let waits_only = |track: &TrackId| waiting_threads.contains(track);
-        let (idle, tracks): (Vec<_>, Vec<_>) = host_tracks(trace).filter(is_code).partition(waits_only);
+        let (mut idle, mut tracks): (Vec<_>, Vec<_>) = host_tracks(trace).filter(is_code).partition(waits_only);
+        if tracks.is_empty() {
+            std::mem::swap(&mut idle, &mut tracks);
+        }
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
         let (mut names, mut waits, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         let mut all: Vec<NameSummary> = summary.names.into_iter().filter(|of_name| of_name.self_ns > 0).collect();
@@ -251,9 +254,14 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
         });
     }
     let longest = longest(of, &window, out.thresholds.irregular_steps.first());
-    let other_in = MostIn::of(of.trace, of.phases, window.time);
+    let other_in = MostIn::of(of.trace, of.phases, window.time, &parts_of(&window));
     out.verdicts.host = Some(HostTime { phases, other_in, longest });
     out.verdicts.windows.push(window);
+}
+
+/// The steps, or all of it where there are none.
+fn parts_of(window: &Window) -> Vec<TimeRange> {
+    if window.steps.is_empty() { vec![window.time] } else { window.steps.clone() }
 }
 
 /// * `least`: least ratio to the median step.
@@ -276,6 +284,6 @@ fn longest(of: &Measured<'_>, window: &Window, least: f64) -> Option<LongestStep
     });
     let (phase, more_ns) = more.max_by_key(|phase| phase.1)?;
     let name = steps.names.get(k)?.clone();
-    let other_in = (phase == Phase::Other).then(|| MostIn::of(of.trace, of.phases, longest)).flatten();
+    let other_in = (phase == Phase::Other).then(|| MostIn::of(of.trace, of.phases, longest, &[longest])).flatten();
     Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns, other_in })
 }

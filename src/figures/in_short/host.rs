@@ -95,7 +95,7 @@ fn self_times(of: &SelfTimes) -> String {
         )
     });
     let endless = endless.unwrap_or_default();
-    format!("Most self time, of {total}{what} on {threads}{without}{within}{of_time}: {}{endless}", parts.join("; "))
+    format!("Most self time, of {total}{what} on {threads}{within}{of_time}{without}: {}{endless}", parts.join("; "))
 }
 
 /// The calls of the runtime and driver that take time beside what [`self_times`] tells.

@@ -208,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn events_one_after_another_are_a_note() {
+        let text = b"{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}\n\
+            {\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"tid\":1,\"ts\":4,\"dur\":2}\n";
+        let mut assembly = Assembly::default();
+        let summary = pipeline::read(&text[..], &Progress::default(), &mut assembly);
+        summary.report(&mut assembly);
+        let problems = &assembly.builder.import.problems;
+        let told: Vec<_> = problems.iter().map(|problem| (problem.severity, problem.count)).collect();
+        assert_eq!(told, [(crate::model::Severity::Note, 1)], "{problems:?}");
+    }
+
+    #[test]
     fn a_profile_of_speedscope_is_refused_by_name() {
         let why = |text: &str| {
             let summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut Assembly::default());

@@ -247,7 +247,7 @@ mod tests {
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 
-    use super::super::work::StepBar;
+    use super::super::work::{HOST, StepBar};
     use super::*;
     use crate::model::TimeRange;
 
@@ -303,6 +303,36 @@ mod tests {
         let [short, long] = [choice("GPU 0"), choice(&"pytorch_resnet50_num_workers_".repeat(3))];
         assert!(short.width() < 100.0 && long.width() < 270.0, "{short:?} {long:?}");
         assert_eq!(short.height(), long.height());
+    }
+
+    #[test]
+    fn every_phase_of_a_host_shows_on_the_background() {
+        for (is_dark, series) in [false, true].iter().flat_map(|is_dark| HOST.iter().map(move |of| (*is_dark, of))) {
+            let found = theme::contrast(series_color(series.1, is_dark), theme::tokens(is_dark).canvas);
+            assert!(found >= 1.65, "dark {is_dark}, {}: {found:.2}", series.0);
+        }
+    }
+
+    #[test]
+    fn the_legend_shows_the_part_that_has_most_of_the_faded_bars() {
+        let bar = |parts: [DurNs; 4], left_out: &str| StepBar {
+            name: "step".to_owned(),
+            time: TimeRange { start: 0, end: 100 },
+            parts: parts.to_vec(),
+            outside_ns: 0,
+            left_out: left_out.to_owned(),
+        };
+        let most = |bars: Vec<StepBar>| {
+            let series = &super::super::work::DEVICE;
+            let (title, source) = (String::new(), String::new());
+            let chart = Chart { title, trace: 0, source, length: "", series, bars, steps_per_bar: 1 };
+            most_faded(&chart).map(|series| series.0)
+        };
+        assert_eq!(
+            most(vec![bar([90, 0, 0, 10], ""), bar([10, 30, 20, 0], "the first")]),
+            Some("Exposed communication")
+        );
+        assert_eq!(most(vec![bar([90, 0, 0, 10], "")]), None);
     }
 
     #[test]

@@ -153,6 +153,13 @@ fn a_recording_without_device_work_is_told_by_self_times() {
     let expected = "No device work was recorded. Most self time, of 80.000 ms on one thread, without a thread that \
                     does little but wait: 75.0 % is waiting (time.sleep 75.0 %); of the work f (a.py:1) 25.0 %";
     assert_eq!(text(&waits), [expected]);
+    // Beside ranges of another thread, of which no function is known.
+    let ranges = [
+        ("main", python, "<built-in function sleep>", 20 * MS, 80 * MS),
+        ("second", SliceKind::Annotation, "epoch", 0, 80 * MS),
+    ];
+    let told = text(&ranges).remove(0);
+    assert!(told.contains("in Python functions on one thread, 75.0 % of the time: 100.0 % is waiting"), "{told}");
     let all = "No device work was recorded. Most self time, of 60.000 ms on one thread: 100.0 % is waiting (time.sleep \
                100.0 %)";
     assert_eq!(text(&waits[1..2]), [all]);
