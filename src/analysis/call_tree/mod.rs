@@ -353,8 +353,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The threads that only wait, or nearly so; none where all of them do.
-fn waiting(trace: &Trace) -> HashSet<TrackId> {
+/// The threads that only wait, or nearly so; none where all of them do. Cost: O(n) for n slices.
+pub fn waiting(trace: &Trace) -> HashSet<TrackId> {
     let parts = parts(trace);
     let waits =
         |track: &TrackId| only_waits(trace.track(*track), parts[track.0 as usize]) || hardly_works(trace, *track);
