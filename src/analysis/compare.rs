@@ -84,8 +84,8 @@ pub struct Compared {
     /// See [`Window::whole_step_ns`].
     pub whole_step_ns: [Option<DurNs>; 2],
     pub verdict: Verdict,
-    /// By how much nearly all work changed alike, where that is most of the difference the verdict is
-    /// [`Unknown::Alike`].
+    /// By how much nearly all work changed alike, of steps that differ by more than noise. Where it is most of that the
+    /// verdict is [`Unknown::Alike`].
     pub alike: Option<Alike>,
     /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed. Of hosts
     /// the phases that either has, in their order; none where neither names any.
@@ -159,11 +159,11 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let verdict = verdict::verdict(sides, has_steps, &times[0].1, other);
     let is_known = !matches!(verdict, Verdict::Same | Verdict::Unknown(_));
     let alike = if is_known { Alike::of(&times, &work, &functions) } else { None };
-    let is_alike = alike.is_some_and(|alike| alike.explains(&times[0].1));
+    let most = alike.filter(|alike| alike.explains(&times[0].1));
     Compared {
         has_steps,
         whole_step_ns: sides.map(|side| side.window.whole_step_ns()),
-        verdict: if is_alike { Verdict::Unknown(Unknown::Alike) } else { verdict },
+        verdict: most.map_or(verdict, |alike| Verdict::Unknown(Unknown::Alike(alike))),
         alike,
         times,
         leads,

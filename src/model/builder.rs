@@ -93,6 +93,8 @@ impl TraceBuilder {
         let mut memories = self.replay_memories();
         self.arrange_tracks();
         self.sort_samples();
+        self.info.step_names.sort_unstable();
+        self.info.step_names.dedup();
         let mut parts = std::mem::take(&mut self.slices);
         let span = self.span(&parts, &memories);
         // A profiler records memory as long as it runs, also while nothing is allocated.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 use super::{Change, Side, joined};
-use crate::analysis::call_tree::host_tracks;
+use crate::analysis::call_tree::{host_tracks, waiting};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::range_summary::summary_of;
 use crate::analysis::steps::{PROFILER_STEP, StepSource, without_digits};
@@ -18,7 +18,7 @@ pub struct FunctionChange {
     pub name: String,
     pub kind: SliceKind,
     pub calls: [u64; 2],
-    /// Time in it without what ran inside, on all threads.
+    /// Time in it without what ran inside, on all threads but those that only wait.
     pub self_time: Change,
 }
 
@@ -60,7 +60,8 @@ pub(super) fn functions(
 }
 
 fn of_side(side: &Side<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Named<Sums> {
-    let tracks: Vec<_> = host_tracks(side.trace).collect();
+    let waiting = waiting(side.trace);
+    let tracks: Vec<_> = host_tracks(side.trace).filter(|track| !waiting.contains(track)).collect();
     let steps = match side.steps.map(|steps| &steps.source) {
         Some(StepSource::Ranges(name)) => name,
         _ => "",
@@ -112,7 +113,7 @@ fn without_moves(mut all: Named<[Sums; 2]>) -> Named<[Sums; 2]> {
 #[cfg(test)]
 mod tests {
     use crate::analysis::compare::tests::compared;
-    use crate::model::{SliceKind, Trace, TraceBuilder};
+    use crate::model::{SliceId, SliceKind, Trace, TraceBuilder};
 
     const MS: i64 = 1_000_000;
 
@@ -129,6 +130,23 @@ mod tests {
             slices.push(("main", SliceKind::Operator, "aten::mm", at + 8 * MS, at + 9 * MS));
         }
         TraceBuilder::from_slices(&slices).finish()
+    }
+
+    #[test]
+    fn threads_that_only_wait_tell_nothing() {
+        let of = |waits: i64| {
+            let work = training(&["/me/train.py(50): main"]);
+            let wait = "<built-in method acquire of _thread.lock object at 0x7f00>";
+            let main = (0..work.slices.len()).map(|i| {
+                let id = SliceId(i as u32);
+                let time = work.slices.time(id);
+                ("main", work.slices.kind[i], work.slice_name(id), time.start, time.end)
+            });
+            let all = main.chain([("pin memory", SliceKind::PythonFunction, wait, 0, waits * MS)]);
+            TraceBuilder::from_slices(&all.collect::<Vec<_>>()).finish()
+        };
+        let all = compared(&of(60), &of(80)).functions;
+        assert!(all.iter().all(|one| !one.name.contains("acquire")), "{all:?}");
     }
 
     fn changes(before: &[&str], after: &[&str]) -> Vec<(String, [i64; 2])> {

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::{Change, Side, Sum};
+use super::{Alike, Change, Side, Sum};
 use crate::analysis::steps::StepSource;
 use crate::model::DurNs;
 
@@ -38,8 +38,8 @@ pub enum Unknown {
     OtherWork(f64),
     /// The same of the calls of operators in a step, of recordings without kernels.
     OtherOperators(f64),
-    /// Most of the difference is of all work alike, see [`Compared::alike`](super::Compared::alike).
-    Alike,
+    /// Most of the difference is of all work alike.
+    Alike(Alike),
 }
 
 /// How much of the work is the same, if that is too little for one program: of the time of kernels, or without any in

@@ -1,7 +1,7 @@
 //! The time of a device beside that of another recording, in words.
 
 use super::{TimeComparison, Whose};
-use crate::analysis::compare::{Change, TimePart, Unknown, Verdict};
+use crate::analysis::compare::{Alike, Change, TimePart, Unknown, Verdict};
 use crate::figures::format;
 use crate::figures::text::{shortened_apart, telling};
 use crate::figures::verdicts::{clipped, device, percent};
@@ -57,6 +57,8 @@ impl TimeComparison {
 
     /// Whether the difference is more than noise, of what that noise is, and what else may have made it.
     fn verdict(&self) -> String {
+        /// A smaller factor of all work is not told beside what else made the difference.
+        const MUCH: f64 = 1.05;
         let step = self.step();
         let n = step.n.map(format::count);
         let means = format!("means of {} and {} steps", n[1], n[0]);
@@ -65,7 +67,11 @@ impl TimeComparison {
         let noise = format!("the noise between the steps of each recording, {noise} ({floor}{means})");
         let faster = if step.difference() > 0 { "slower" } else { "faster" };
         let known = |word: &str| {
-            let alike = self.alike().map(|alike| format!(". But {alike}")).unwrap_or_default();
+            let alike = self.compared.alike.filter(|alike| alike.factor >= MUCH);
+            let alike = alike.map_or_else(String::new, |alike| {
+                let [alike, cause] = self.alike(alike);
+                format!(". Also {alike}: so much of the difference points to {cause}")
+            });
             format!(
                 "{word}: the difference is beyond {noise}. Whether the program is {faster}, or the run as a whole, one \
                  recording of each does not tell: repeat both{alike}"
@@ -95,16 +101,18 @@ impl TimeComparison {
                 "only {} of the calls of operators are of the same ones in both, so these may be different programs",
                 percent(*common)
             ),
-            Verdict::Unknown(Unknown::Alike) => {
-                format!("{}. Repeat both recordings", self.alike().unwrap_or_default())
+            Verdict::Unknown(Unknown::Alike(alike)) => {
+                let [alike, cause] = self.alike(*alike);
+                format!(
+                    "{alike}, which points to {cause}, rather than to one part of the program. Repeat both recordings"
+                )
             }
         };
         format!("Whether the program is {faster} is not known: {unknown}")
     }
 
     /// By how much nearly all work changed alike, and what that may come from.
-    fn alike(&self) -> Option<String> {
-        let alike = self.compared.alike?;
+    fn alike(&self, alike: Alike) -> [String; 2] {
         let (what, clocks) = match alike.is_of_device {
             true => ("kernels and copies", "the clocks of the device"),
             false => ("operators and functions", "the load or the clocks of the machine"),
@@ -112,10 +120,10 @@ impl TimeComparison {
         // At least: not rounded up.
         let times = (alike.factor * 100.0).floor() / 100.0;
         let (take, then) = if self.step().difference() > 0 { ("take", "") } else { ("took", " before") };
-        Some(format!(
-            "nearly all {what} {take} at least {times:.2} times as long{then}, which points to {clocks}, or to what concerns \
-             all of them, such as the size of the batch, rather than to one part of the program"
-        ))
+        [
+            format!("nearly all {what} {take} at least {times:.2} times as long{then}"),
+            format!("{clocks}, or to what concerns all of them, such as the size of the batch"),
+        ]
     }
 
     /// How long steps take in all, where they begin clearly before the first work of the device or end after its last: as

@@ -231,8 +231,6 @@ impl Assembly {
         self.tally.report(&mut builder.import);
         process_tracks.prune();
         process_tracks.arrange();
-        builder.info.step_names.sort_unstable();
-        builder.info.step_names.dedup();
         builder.info.counted_kernels = self.threads.iter().any(|thread| thread.has_counters);
         builder.counters = counters;
         builder.processes = process_tracks.processes;
@@ -490,8 +488,7 @@ mod tests {
     fn phases_of_the_format_that_show_nothing_are_told_from_those_it_does_not_have() {
         let text = br#"[{"ph":"X","pid":1,"tid":1,"ts":0,"dur":9,"name":"a"},
             {"ph":"=","pid":1,"tid":1,"ts":1,"name":"linkid","id":"0x1","args":{"linked_id":"0x2"}},
-            {"ph":"(","pid":1,"tid":1,"ts":1,"name":"context","id":"0x1"},
-            {"ph":"Q","pid":1,"tid":1,"ts":1,"name":"none"}]"#;
+            {"ph":"(","pid":1,"tid":1,"ts":1,"name":"context","id":"0x1"},{"ph":"Q","pid":1,"tid":1,"ts":1}]"#;
         let mut assembly = Assembly::default();
         let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
         let import = assembly.finish(&Default::default()).finish().import;

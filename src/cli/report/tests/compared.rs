@@ -244,6 +244,6 @@ fn a_run_that_was_slower_as_a_whole_is_no_finding() {
     assert!(found.text.ends_with("does not tell a change of the program from a run that was slower as a whole"));
     let json = serde_json::to_value(&report).unwrap();
     let text = json["time_comparison"][0]["text"].as_str().unwrap();
-    let said = "repeat both. But nearly all operators and functions take at least 1.20 times as long, which points";
+    let said = "repeat both. Also nearly all operators and functions take at least 1.20 times as long: so much of";
     assert!(text.contains("Slower: ") && text.contains(said), "{text}");
 }
