@@ -1,6 +1,6 @@
 //! Time of one device in two recordings: how long a step takes, what it goes into, and which work takes more or less.
 //!
-//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`]: the judged steps, or
+//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`](super::rules::Window): the judged steps, or
 //! without steps the time after start-up.
 
 mod alike;
@@ -81,7 +81,7 @@ pub struct OperatorChange {
 pub struct Compared {
     /// Both have steps, and figures are of a step; else they are of all judged time.
     pub has_steps: bool,
-    /// See [`Window::whole_step_ns`].
+    /// See [`super::rules::Window::whole_step_ns`].
     pub whole_step_ns: [Option<DurNs>; 2],
     pub verdict: Verdict,
     /// By how much nearly all work changed alike, of steps that differ by more than noise. Where it is most of that the
@@ -90,7 +90,7 @@ pub struct Compared {
     /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed. Of hosts
     /// the phases that either has, in their order; none where neither names any.
     pub times: Vec<(TimePart, Change)>,
-    /// Of the causes of idle time that have any, what is after the wait itself, see [`Makeup::lead_ns`].
+    /// Of the causes of idle time that have any, what is after the wait itself, see [`super::rules::Makeup::lead_ns`].
     pub leads: Vec<(Cause, Change)>,
     /// Kernels, copies, memsets and graphs that start within the judged time, by name without parameters, and by how
     /// much they changed.

@@ -76,14 +76,15 @@ fn calls_are_told_beside_operators_and_stacks_are_asked_for_where_time_is_left()
     assert!(told.ends_with("calls these operators and what takes the rest of the time"), "{told}");
 }
 
+fn text(slices: &[(&str, SliceKind, &str, i64, i64)]) -> Vec<String> {
+    let trace = TraceBuilder::from_slices(slices).finish();
+    let verdicts = judged(&trace, None);
+    let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+    paragraphs(&[of])
+}
+
 #[test]
 fn a_recording_without_device_work_is_told_by_self_times() {
-    let text = |slices: &[(&str, SliceKind, &str, i64, i64)]| {
-        let trace = TraceBuilder::from_slices(slices).finish();
-        let verdicts = judged(&trace, None);
-        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
-        paragraphs(&[of])
-    };
     let other = SliceKind::Other;
     // 90 + 60 of f, 100 + 40 of g, 10 of h.
     let functions = [
@@ -122,6 +123,11 @@ fn a_recording_without_device_work_is_told_by_self_times() {
                     31.2 %, autograd::engine::evaluate_function: MulBackward0 16.7 %, train.py(3): main 10.4 %; 41.7 % is waiting (<built-in method run_backward> 41.7 %)";
     let told = text(&[&code[..], &[engine]].concat()).remove(0);
     assert!(told.ends_with(expected), "{told}");
+}
+
+#[test]
+fn what_waits_is_told_apart_with_the_function_that_does() {
+    let (python, operator, other) = (SliceKind::PythonFunction, SliceKind::Operator, SliceKind::Other);
     // Who sleeps is told where call stacks tell.
     let sleeping = [
         ("main", python, "main.py(4): load", 0, 90 * MS),
