@@ -237,7 +237,7 @@ mod tests {
         // Without a device they are those that are judged.
         let judged = vec![TimeRange { start: 0, end: 500 }, TimeRange { start: 500, end: 1_000 }];
         let host = Window { basis: Basis::Steps, steps: judged, ..Window::default() };
-        assert_eq!(of(Some(&apart), &[host.clone()]), (1_000, 2, 90, 240));
+        assert_eq!(of(Some(&apart), std::slice::from_ref(&host)), (1_000, 2, 90, 240));
         assert_eq!(of(Some(&apart), &[Window { device: Some(0), ..host }]), (200, 2, 90, 40));
         tiling.times.clear();
         assert_eq!(of(Some(&tiling), &[]), (1_000, 2, 90, 240));
