@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn events_one_after_another_are_a_note() {
+    fn events_one_after_another_are_a_warning() {
         let text = b"{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}\n\
             {\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"tid\":1,\"ts\":4,\"dur\":2}\n";
         let mut assembly = Assembly::default();
@@ -216,7 +216,7 @@ mod tests {
         summary.report(&mut assembly);
         let problems = &assembly.builder.import.problems;
         let told: Vec<_> = problems.iter().map(|problem| (problem.severity, problem.count)).collect();
-        assert_eq!(told, [(crate::model::Severity::Note, 1)], "{problems:?}");
+        assert_eq!(told, [(crate::model::Severity::Warn, 1)], "{problems:?}");
     }
 
     #[test]

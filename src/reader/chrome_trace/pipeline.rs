@@ -348,7 +348,7 @@ impl TextSummary {
         let mut is_partial = n_lost > 0 || !document.damaged.is_empty();
         let mut note = |severity, reason: &str, count: u64, offset| import.note(severity, reason, count, offset);
         if document.is_lines {
-            note(Note, "One event after another without an array around them: all are shown", 1, None);
+            note(Warn, "One event after another without an array around them: all are shown", 1, None);
         } else if self.is_unclosed && document.is_array_form {
             note(Note, "The list of events is not closed, which the format allows", 1, Some(self.text_bytes));
         } else if self.is_unclosed || document.is_open {

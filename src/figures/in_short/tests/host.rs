@@ -76,6 +76,7 @@ fn calls_are_told_beside_operators_and_stacks_are_asked_for_where_time_is_left()
     assert!(told.ends_with("calls these operators and what takes the rest of the time"), "{told}");
 }
 
+/// What is said of a recording.
 fn text(slices: &[(&str, SliceKind, &str, i64, i64)]) -> Vec<String> {
     let trace = TraceBuilder::from_slices(slices).finish();
     let verdicts = judged(&trace, None);
@@ -120,14 +121,15 @@ fn a_recording_without_device_work_is_told_by_self_times() {
     // It waits where another thread runs the backward pass.
     let engine = ("engine", operator, "autograd::engine::evaluate_function: MulBackward0", 120 * MS, 160 * MS);
     let expected = "Most self time, of 240.000 ms in operators and Python functions on 2 threads together: aten::conv2d \
-                    31.2 %, autograd::engine::evaluate_function: MulBackward0 16.7 %, train.py(3): main 10.4 %; 41.7 % is waiting (<built-in method run_backward> 41.7 %)";
+                    31.2 %, autograd::engine::evaluate_function: MulBackward0 16.7 %, train.py(3): main 10.4 %; \
+                    41.7 % is waiting (<built-in method run_backward> 41.7 %)";
     let told = text(&[&code[..], &[engine]].concat()).remove(0);
     assert!(told.ends_with(expected), "{told}");
 }
 
 #[test]
-fn what_waits_is_told_apart_with_the_function_that_does() {
-    let (python, operator, other) = (SliceKind::PythonFunction, SliceKind::Operator, SliceKind::Other);
+fn waits_are_told_with_who_waits() {
+    let (other, python, operator) = (SliceKind::Other, SliceKind::PythonFunction, SliceKind::Operator);
     // Who sleeps is told where call stacks tell.
     let sleeping = [
         ("main", python, "main.py(4): load", 0, 90 * MS),
