@@ -22,8 +22,6 @@ pub struct HostTime {
     pub phases: PhaseTimes,
     /// The function with most of the time of no known phase, if call stacks tell.
     pub other_in: Option<MostIn>,
-    /// The longest step, if it is irregular.
-    pub longest: Option<LongestStep>,
 }
 
 /// A step of a host that takes longer than the others.
@@ -33,9 +31,8 @@ pub struct LongestStep {
     pub ns: DurNs,
     /// Of the median step; of an even number the mean of the middle two.
     pub median_ns: DurNs,
-    /// The phase of which it has most more than the median step, and how much more.
-    pub phase: Phase,
-    pub more_ns: DurNs,
+    /// The phase of which it has most more than the median step, and how much more; `None` without phases.
+    pub more: Option<(Phase, DurNs)>,
     /// The function with most of its time of no known phase, if it has most more of that.
     pub other_in: Option<MostIn>,
 }
@@ -220,6 +217,7 @@ const MIN_STEPS: usize = 3;
 /// What the threads of a recording without device work did, as far as it tells.
 pub(super) fn without_device(of: &Measured<'_>, out: &mut Out<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) {
     judge(of, out);
+    out.verdicts.longest_step = longest(of, out.thresholds.irregular_steps.first());
     out.verdicts.self_times = SelfTimes::of(of, is_cancelled);
     out.verdicts.on_cpus = OnCpus::of(of.trace);
 }
@@ -253,9 +251,8 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
             ..hit(rule, None, phases[phase as usize], window.time.dur())
         });
     }
-    let longest = longest(of, &window, out.thresholds.irregular_steps.first());
     let other_in = MostIn::of(of.trace, of.phases, window.time, &parts_of(&window));
-    out.verdicts.host = Some(HostTime { phases, other_in, longest });
+    out.verdicts.host = Some(HostTime { phases, other_in });
     out.verdicts.windows.push(window);
 }
 
@@ -264,9 +261,11 @@ fn parts_of(window: &Window) -> Vec<TimeRange> {
     if window.steps.is_empty() { vec![window.time] } else { window.steps.clone() }
 }
 
+/// The longest judged step, if it is irregular.
+///
 /// * `least`: least ratio to the median step.
-fn longest(of: &Measured<'_>, window: &Window, least: f64) -> Option<LongestStep> {
-    let mut sorted: Vec<TimeRange> = window.steps.clone();
+fn longest(of: &Measured<'_>, least: f64) -> Option<LongestStep> {
+    let (steps, mut sorted) = (of.steps?, of.host_window()?.steps);
     sorted.sort_by_key(|step| step.dur());
     let (middle, longest) = (median::middle_of(&sorted)?, *sorted.last()?);
     let median_ns = median::between(middle.map(TimeRange::dur));
@@ -275,15 +274,14 @@ fn longest(of: &Measured<'_>, window: &Window, least: f64) -> Option<LongestStep
     if sorted.len() < MIN_STEPS || !is_irregular {
         return None;
     }
-    let steps = of.steps?;
     let k = steps.boundaries.iter().position(|&start| start == longest.start)?;
     let (own, usual) = (of.phases.within(longest), middle.map(|step| of.phases.within(step)));
     let more = Phase::ALL.into_iter().map(|phase| {
         let usual = usual.map(|phases| phases[phase as usize]);
         (phase, own[phase as usize] - median::between(usual))
     });
-    let (phase, more_ns) = more.max_by_key(|phase| phase.1)?;
-    let name = steps.names.get(k)?.clone();
-    let other_in = (phase == Phase::Other).then(|| MostIn::of(of.trace, of.phases, longest, &[longest])).flatten();
-    Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns, other_in })
+    let more = if of.phases.is_empty() { None } else { more.max_by_key(|phase| phase.1) };
+    let is_other = more.is_some_and(|(phase, _)| phase == Phase::Other);
+    let other_in = if is_other { MostIn::of(of.trace, of.phases, longest, &[longest]) } else { None };
+    Some(LongestStep { name: steps.names.get(k)?.clone(), ns: longest.dur(), median_ns, more, other_in })
 }

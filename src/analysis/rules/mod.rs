@@ -95,6 +95,8 @@ pub struct Verdicts {
     pub makeups: Vec<Makeup>,
     /// The same of the host, if there is no device.
     pub host: Option<HostTime>,
+    /// The longest judged step of the host, if it is irregular and there is no device.
+    pub longest_step: Option<LongestStep>,
     /// What took the time of its threads, if there is no device.
     pub self_times: Option<SelfTimes>,
     /// When they were on CPUs, if nothing else was recorded.

@@ -335,6 +335,26 @@ fn a_host_without_phases_is_judged_as_a_whole() {
 }
 
 #[test]
+fn the_longest_step_of_a_host_is_named_whether_or_not_it_has_phases() {
+    let longest = |kind: SliceKind, sixth: DurNs| {
+        let names: Vec<String> = (0..8).map(|i| format!("step_{i}")).collect();
+        let (mut slices, mut at) = (Vec::new(), 0);
+        for (i, name) in names.iter().enumerate() {
+            let step = if i == 6 { sixth } else { STEP };
+            slices.extend([("main", NOTE, name.as_str(), at, at + step), ("main", kind, "work", at, at + STEP / 2)]);
+            at += step;
+        }
+        let verdicts = judged(&TraceBuilder::from_slices(&slices).finish(), None);
+        verdicts.longest_step.map(|step| (step.name, step.ns, step.median_ns, step.more))
+    };
+    for kind in [SliceKind::Operator, SliceKind::PythonFunction] {
+        let expected = Some(("step_6".to_owned(), 5 * STEP, STEP, None));
+        assert_eq!(longest(kind, 5 * STEP), expected);
+        assert_eq!(longest(kind, STEP * 11 / 10), None);
+    }
+}
+
+#[test]
 fn what_ranks_without_devices_share_is_said_of_ranks() {
     use crate::figures::verdicts::{Judged, findings};
     let traces = [1_000_000, 2_000_000].map(|loaded| {

@@ -16,7 +16,11 @@ const MOST_NAMED: usize = 3;
 /// `None` where there is a device, or no thread ran anything. May contain text from a file.
 pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
     let self_times = of.verdicts.self_times.as_ref();
-    let told = phases(of).into_iter().chain(self_times.map(self::self_times)).chain(self_times.and_then(calls));
+    let told = phases(of)
+        .into_iter()
+        .chain(longest_step(of))
+        .chain(self_times.map(self::self_times))
+        .chain(self_times.and_then(calls));
     let told: Vec<String> = told.chain(without_stacks(of)).collect();
     let whose = of.name.filter(|_| of.verdicts.host.is_none()).map(|name| format!(" in {name}")).unwrap_or_default();
     let on_cpus = of.verdicts.on_cpus.as_ref().map(|on_cpus| self::on_cpus(on_cpus, &whose));
@@ -136,9 +140,9 @@ fn without_stacks(of: &Judged<'_>) -> Option<String> {
     })
 }
 
-/// The phases of the steps of a host, and its longest step.
+/// The phases of the steps of a host.
 fn phases(of: &Judged<'_>) -> Option<String> {
-    let HostTime { phases, other_in, longest } = of.verdicts.host.as_ref()?;
+    let HostTime { phases, other_in } = of.verdicts.host.as_ref()?;
     let window = of.verdicts.windows.iter().find(|window| window.device.is_none())?;
     let whole: i64 = phases.iter().sum();
     let share = |phase: Phase| phases[phase as usize] as f64 / whole.max(1) as f64;
@@ -157,17 +161,18 @@ fn phases(of: &Judged<'_>) -> Option<String> {
         (last, first) => format!("{} and {last}", first.join(", ")),
     };
     let who = of.device(None);
-    let mut text = format!("{who} spends {named}");
-    if let Some(step) = longest {
-        let [ns, median, more] = [step.ns, step.median_ns, step.more_ns].map(format::duration);
-        text += &format!(
-            ". {} takes {ns}, the median step {median}: it spends {more} more {}{}",
-            clipped(&step.name),
-            doing(step.phase),
-            function_of(step.phase, step.other_in.as_ref())
-        );
-    }
-    Some(text)
+    Some(format!("{who} spends {named}"))
+}
+
+/// The longest step of a host, if it is irregular.
+fn longest_step(of: &Judged<'_>) -> Option<String> {
+    let step = of.verdicts.longest_step.as_ref()?;
+    let [ns, median] = [step.ns, step.median_ns].map(format::duration);
+    let more = step.more.map(|(phase, ns)| {
+        let function = function_of(phase, step.other_in.as_ref());
+        format!(": it spends {} more {}{function}", format::duration(ns), doing(phase))
+    });
+    Some(format!("{} takes {ns}, the median step {median}{}", clipped(&step.name), more.unwrap_or_default()))
 }
 
 /// The function in which time of no known phase is.
