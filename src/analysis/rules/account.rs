@@ -42,7 +42,7 @@ pub struct Account<'a> {
     pub by_class: [DurNs; GapClass::N],
     /// Of that, what the recorder took of what ending the cause would save, at least.
     pub recorder_ns: DurNs,
-    /// The time by the step of the window in which the gap ends; shorter where the later steps have none. Without steps
+    /// The time by the step of the window with most of the gap; shorter where the later steps have none. Without steps
     /// all of it is of one.
     pub by_step: Vec<DurNs>,
     /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], and what the host

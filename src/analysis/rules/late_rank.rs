@@ -62,9 +62,9 @@ pub struct OfRank<'a> {
 /// * Only waits in which the device computes nothing count, within the time that is judged, and no time twice.
 ///   Collectives of 50 µs at most are left to the rule about small ones.
 /// * A wait in a collective of the host counts where the device is idle because the host is in calls of collectives.
-/// * A ceiling is what the device would gain if all ranks with findings came with the last of the others. It is taken
-///   from that of exposed communication, and for collectives of the host from that of idle time in calls of
-///   collectives, so that their sum is no more than that time.
+/// * A ceiling is what the device would gain at most if all ranks with findings came with the last of the others, see
+///   [`Held::reach`]. How much shorter its waits are then is taken from that of exposed communication, and for
+///   collectives of the host from that of idle time in calls of collectives.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
 /// * What a rank does longer than the others is compared in the time since all of them were equally far, see
 ///   [`RankPart::since`].
@@ -105,12 +105,36 @@ impl Side {
 /// A device by its trace and its index in [`OfRank::busy`], and what runs its collectives.
 type DeviceKey = (u32, usize, Side);
 
-/// A wait in which a device computes nothing.
+/// A part of a collective in the judged time, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Exposed {
     place: DeviceKey,
-    /// How long, without what is in a wait of this place that began before.
+    /// How long it waits while its device computes nothing, without what is in a wait of this place that began before.
     own_ns: DurNs,
+    held: Held,
+}
+
+/// What collectives that a rank is late to hold up, in nanoseconds; no time twice.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// Waiting and transferring while the device computes nothing.
+    exposed_ns: DurNs,
+    /// Waiting, whether or not it computes meanwhile.
+    wait_ns: DurNs,
+}
+
+impl Held {
+    fn add(&mut self, other: Self) {
+        self.exposed_ns += other.exposed_ns;
+        self.wait_ns += other.wait_ns;
+    }
+
+    /// What the device is done sooner at most if the rank comes sooner. A collective ends sooner by no more than all
+    /// waits up to it, also those beside which the device computes: that only delays the collectives that follow. And
+    /// what it computes remains, but no transfer need: it may run beside compute where it begins sooner.
+    fn reach(self) -> DurNs {
+        self.exposed_ns.min(self.wait_ns)
+    }
 }
 
 /// Waits of a device, by the trace of the rank that came last.
@@ -120,13 +144,21 @@ struct Waits {
     /// The same without first collectives.
     judged: HashMap<u32, DurNs>,
     first_ns: DurNs,
-    /// What is gained by each late rank that came sooner, by its trace.
-    gains: HashMap<u32, DurNs>,
+    /// How much shorter the waits are by each late rank that comes sooner, by its trace.
+    shorter: HashMap<u32, DurNs>,
+    /// What each rank holds up that comes last, by its trace; and as far as it comes sooner.
+    held: HashMap<u32, Held>,
+    sooner: HashMap<u32, Held>,
 }
 
 impl Waits {
+    fn shorter_ns(&self) -> DurNs {
+        self.shorter.values().sum()
+    }
+
+    /// What is gained by late ranks that come sooner.
     fn gain_ns(&self) -> DurNs {
-        self.gains.values().sum()
+        self.sooner.values().map(|held| held.reach()).sum()
     }
 }
 
@@ -163,14 +195,16 @@ impl<'a> Job<'a> {
         self.exposed = vec![None; parts.len()];
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by_key(|&i| (parts[i].trace, parts[i].time.start, i));
-        let mut until: HashMap<DeviceKey, TimeNs> = HashMap::new();
+        let mut until: HashMap<DeviceKey, [TimeNs; 2]> = HashMap::new();
         for i in order {
             let part = &parts[i];
             let Some((at, window)) = self.device(part).filter(|_| part.time.dur() > SHORT) else { continue };
             let of = &self.traces[part.trace as usize];
             let side = Side::of(of.trace, part);
-            let Some(time) = part.wait().intersect(window.time) else { continue };
-            let length = |time: TimeRange| match side {
+            let Some(whole) = part.time.intersect(window.time) else { continue };
+            let start = TimeRange { start: whole.start, end: whole.start };
+            let wait = part.wait().intersect(window.time).unwrap_or(start);
+            let exposed = |time: TimeRange| match side {
                 Side::Device => length_within(&of.busy[at].exposed_comm, time),
                 Side::Host => {
                     let idle = of.ledgers.get(at).map(|ledger| ledger.totals(time));
@@ -178,11 +212,15 @@ impl<'a> Job<'a> {
                 }
             };
             let place = (part.trace, at, side);
-            let until = until.entry(place).or_insert(time.start);
-            let own = TimeRange { start: time.start.max(*until).min(time.end), end: time.end };
-            *until = time.end.max(*until);
-            let (ns, own_ns) = (length(time), length(own));
-            self.exposed[i] = (ns > 0).then_some(Exposed { place, own_ns });
+            let until = until.entry(place).or_insert([whole.start; 2]);
+            let mut own = |of: usize, time: TimeRange| {
+                let own = TimeRange { start: time.start.max(until[of]).min(time.end), end: time.end };
+                until[of] = time.end.max(until[of]);
+                own
+            };
+            let (wait, whole) = (own(0, wait), own(1, whole));
+            let held = Held { exposed_ns: exposed(whole), wait_ns: wait.dur() };
+            self.exposed[i] = Some(Exposed { place, own_ns: exposed(wait), held });
         }
     }
 
@@ -194,9 +232,10 @@ impl<'a> Job<'a> {
     fn add_up(&mut self) {
         for of in &self.calls.matches {
             let late = self.calls.late(of);
-            let found: Vec<Exposed> = self.exposed_of(of).flatten().collect();
-            for &Exposed { place, own_ns, .. } in &found {
+            let found: Vec<Exposed> = self.exposed_of(of).flatten().filter(|found| found.held.wait_ns > 0).collect();
+            for &Exposed { place, own_ns, held } in &found {
                 let waits = self.waits.entry(place).or_default();
+                waits.held.entry(late.trace).or_default().add(held);
                 *waits.by_late.entry(late.trace).or_default() += own_ns;
                 if of.is_first {
                     waits.first_ns += own_ns;
@@ -327,7 +366,7 @@ impl<'a> Job<'a> {
         let n_steps = window.steps.len() as DurNs;
         // Waits in the first collective may be of recordings that began at different times: nothing is gained from
         // them.
-        let other_ns = waits.gain_ns() + waits.first_ns;
+        let other_ns = waits.shorter_ns() + waits.first_ns;
         let gain = if n_steps > 0 { other_ns / n_steps } else { 0 };
         let most = waits.by_late.iter().max_by_key(|&(&late, &ns)| (ns, std::cmp::Reverse(late)));
         let late = most.and_then(|(&late, &ns)| Some((self.calls.rank_of(late)?.rank, ns)));

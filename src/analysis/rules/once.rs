@@ -91,7 +91,7 @@ impl Window {
         if self.steps.is_empty() { std::slice::from_ref(&self.time) } else { &self.steps }
     }
 
-    /// The index of the piece that some time belongs to, that in which it ends.
+    /// The index of the piece that some time belongs to, that with most of it; the later of two that have as much.
     pub(super) fn piece_of(&self, time: TimeRange) -> usize {
         self.piece_near(time, &mut 0)
     }
@@ -100,7 +100,10 @@ impl Window {
     pub(super) fn piece_near(&self, time: TimeRange, near: &mut usize) -> usize {
         let pieces = self.pieces();
         *near = partition_near(pieces, *near, |piece| piece.end < time.end);
-        (*near).min(pieces.len() - 1)
+        let last = (*near).min(pieces.len() - 1);
+        let reached = pieces[..=last].iter().rev().take_while(|piece| piece.end > time.start).count().max(1);
+        let within = |&at: &usize| pieces[at].intersect(time).map_or(0, TimeRange::dur);
+        (last + 1 - reached..=last).max_by_key(within).unwrap_or(last)
     }
 }
 

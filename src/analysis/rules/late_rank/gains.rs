@@ -2,15 +2,22 @@
 
 use hashbrown::HashMap;
 
-use super::{DeviceKey, Job, Side};
+use super::{DeviceKey, Exposed, Held, Job, Side};
 use crate::analysis::collectives::ranks::RankOf;
 use crate::analysis::rules::{Rule, Verdicts, Window};
 use crate::model::DurNs;
 
+impl Exposed {
+    /// How much shorter it waits, and what it is held up less by, if the last rank comes so much sooner.
+    fn gain(self, sooner: DurNs) -> (DurNs, Held) {
+        (self.own_ns.min(sooner), Held { wait_ns: self.held.wait_ns.min(sooner), ..self.held })
+    }
+}
+
 impl Job<'_> {
     /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.
     pub(super) fn add_gains(&mut self, late: &[u32]) {
-        let mut gains: Vec<((DeviceKey, u32), DurNs)> = Vec::new();
+        let mut gains: Vec<((DeviceKey, u32), (DurNs, Held))> = Vec::new();
         for of in &self.calls.matches {
             let last = self.calls.late(of).trace;
             if of.is_first || !late.contains(&last) {
@@ -19,12 +26,13 @@ impl Job<'_> {
             let parts = self.calls.parts_of(of);
             let others = parts.iter().filter(|part| !late.contains(&part.trace)).map(|part| part.wait_ns).min();
             let sooner = others.or_else(|| parts.iter().map(|part| part.wait_ns).max()).unwrap_or_default();
-            gains.extend(
-                self.exposed_of(of).flatten().map(|exposed| ((exposed.place, last), exposed.own_ns.min(sooner))),
-            );
+            let gain = |of: Exposed| ((of.place, last), of.gain(sooner));
+            gains.extend(self.exposed_of(of).flatten().map(gain));
         }
-        for ((place, last), ns) in gains {
-            *self.waits.entry(place).or_default().gains.entry(last).or_default() += ns;
+        for ((place, last), (shorter, sooner)) in gains {
+            let waits = self.waits.entry(place).or_default();
+            *waits.shorter.entry(last).or_default() += shorter;
+            waits.sooner.entry(last).or_default().add(sooner);
         }
     }
 
@@ -84,12 +92,12 @@ impl Job<'_> {
         };
         let gain = |(at, window): (usize, &Window)| {
             let n_steps = Some(window.steps.len() as DurNs).filter(|&n| n > 0)?;
-            Some(own(window.device) + self.waits_of(trace, at).map(|(_, ns)| ns).sum::<DurNs>() / n_steps)
+            Some(own(window.device) + self.reach_of(trace, at).map(|(_, ns)| ns).sum::<DurNs>() / n_steps)
         };
         self.judged_devices(trace, verdicts).filter_map(gain).max()
     }
 
-    /// How long a rank waits for each other one, per step; of several devices the most. `None` without steps.
+    /// What each other rank holds up a rank by at most, per step; of several devices the most. `None` without steps.
     fn waits_by_late(&self, trace: u32, verdicts: &Verdicts) -> Option<HashMap<u32, DurNs>> {
         let mut most: Option<HashMap<u32, DurNs>> = None;
         for (at, window) in self.judged_devices(trace, verdicts) {
@@ -98,7 +106,7 @@ impl Job<'_> {
                 continue;
             }
             let mut own: HashMap<u32, DurNs> = HashMap::new();
-            self.waits_of(trace, at).for_each(|(late, ns)| *own.entry(late).or_default() += ns);
+            self.reach_of(trace, at).for_each(|(late, ns)| *own.entry(late).or_default() += ns);
             let most = most.get_or_insert_default();
             for (late, ns) in own {
                 let known = most.entry(late).or_default();
@@ -108,10 +116,10 @@ impl Job<'_> {
         most
     }
 
-    /// The waits of a device by the trace of the rank that came last, of both sides.
-    fn waits_of(&self, trace: u32, at: usize) -> impl Iterator<Item = (u32, DurNs)> {
+    /// See [`Held::reach`], by the trace of the rank that came last, of both sides.
+    fn reach_of(&self, trace: u32, at: usize) -> impl Iterator<Item = (u32, DurNs)> {
         let sides = Side::ALL.iter().filter_map(move |&side| self.waits.get(&(trace, at, side)));
-        sides.flat_map(|waits| waits.by_late.iter().map(|(&late, &ns)| (late, ns)))
+        sides.flat_map(|waits| waits.held.iter().map(|(&late, held)| (late, held.reach())))
     }
 
     /// The devices of a trace that were judged, by their index in [`OfRank::busy`].
@@ -133,19 +141,19 @@ impl Job<'_> {
 
     /// The most that a device of the others would gain per step if this rank alone came with the last of them.
     pub(super) fn alone(&self, trace: u32, all: &[Verdicts]) -> DurNs {
-        let mut gains: HashMap<(u32, usize), DurNs> = HashMap::new();
+        let mut gains: HashMap<(u32, usize), Held> = HashMap::new();
         for of in self.calls.matches.iter().filter(|of| !of.is_first && self.calls.late(of).trace == trace) {
             let others = self.calls.parts_of(of).iter().filter(|part| part.trace != trace);
             let sooner = others.map(|part| part.wait_ns).min().unwrap_or_default();
             for exposed in self.exposed_of(of).flatten() {
                 let (of, at, _) = exposed.place;
-                *gains.entry((of, at)).or_default() += exposed.own_ns.min(sooner);
+                gains.entry((of, at)).or_default().add(exposed.gain(sooner).1);
             }
         }
-        let per_step = |((of, at), ns): ((u32, usize), DurNs)| {
+        let per_step = |((of, at), held): ((u32, usize), Held)| {
             let n_steps =
                 self.judged_devices(of, &all[of as usize]).find(|device| device.0 == at)?.1.steps.len() as DurNs;
-            (n_steps > 0).then(|| ns / n_steps)
+            (n_steps > 0).then(|| held.reach() / n_steps)
         };
         gains.into_iter().filter_map(per_step).max().unwrap_or_default()
     }
@@ -162,8 +170,8 @@ impl Job<'_> {
     /// The late ranks whose coming sooner gains a device anything, the most first.
     pub(super) fn late_ranks(&self, trace: u32, at: usize) -> Vec<u32> {
         let mut of_ranks: HashMap<u32, DurNs> = HashMap::new();
-        let gains = Side::ALL.iter().filter_map(|&side| self.waits.get(&(trace, at, side))).flat_map(|one| &one.gains);
-        for (&late, &ns) in gains.filter(|gain| *gain.1 > 0) {
+        let gains = Side::ALL.iter().filter_map(|&side| self.waits.get(&(trace, at, side))).flat_map(|one| &one.sooner);
+        for (&late, ns) in gains.map(|(late, held)| (late, held.reach())).filter(|gain| gain.1 > 0) {
             if let Some(of) = self.calls.rank_of(late) {
                 *of_ranks.entry(of.rank).or_default() += ns;
             }

@@ -159,11 +159,39 @@ fn what_comes_of_one_late_rank_is_told_from_what_comes_of_all() {
         let also = hit.late.as_ref().unwrap().also_late.clone();
         (hit.ceiling_ns_per_step.unwrap(), hit.alone_ns_per_step.unwrap(), also)
     });
-    // The first waits 2 ms in each, of which another stream computes for half one. To the first collective the last but
-    // one comes 1 ms sooner than the last.
-    assert_eq!(gains, [(3 * MS + MS / 2, MS, vec![6]), (3 * MS + MS / 2, 2 * MS, vec![5])]);
+    // The first waits 2 ms in each. To the first collective the last but one comes 1 ms sooner than the last.
+    assert_eq!(gains, [(4 * MS, MS, vec![6]), (4 * MS, 2 * MS, vec![5])]);
     let late: Vec<_> = all.iter().map(|of| of.makeups[0].late_ranks.clone()).collect();
     assert_eq!(late, [vec![6, 5], vec![6], vec![5]]);
+}
+
+#[test]
+fn a_late_rank_delays_transfers_that_would_else_run_beside_compute() {
+    // Two collectives of 1 ms beside compute, to which a rank comes that is 2 ms late.
+    let rank = |rank: u32, compute: TimeNs| {
+        let mut step = vec![
+            ("stream 7", KERNEL, "gemm", 0, compute, 0),
+            ("stream 20", KERNEL, REDUCE, compute - 2 * MS, 5 * MS, 0),
+            ("stream 20", KERNEL, REDUCE, compute.max(5 * MS), 7 * MS, 0),
+            ("stream 7", KERNEL, "gemm", 7 * MS, STEP, 0),
+        ];
+        step.extend(AHEAD);
+        let mut builder = linked(&step);
+        builder.info.rank = Some(rank);
+        builder.finish()
+    };
+    let all = judged_together(&[rank(0, 4 * MS), rank(1, 6 * MS)]);
+    let hit = of(&all[1], Rule::LateRank).unwrap();
+    // Of a step of 10 ms 1 ms is in a wait beside which nothing computes. Had both computed for 4 ms, the collectives
+    // would have been over after 3 and 5 ms, and the step after 8.
+    assert_eq!(hit.amount, 8 * MS);
+    let gain = hit.ceiling_ns_per_step.unwrap();
+    assert!((2 * MS..=3 * MS).contains(&gain), "{gain}");
+    let late = hit.late.as_ref().unwrap();
+    assert_eq!((late.late, late.calls), (2 * 8, 2 * 8), "also to those beside which the other computes");
+    // Communication that takes no time at all ends 1 ms sooner: the rank is still late.
+    let communication = of(&all[0], Rule::ExposedCommunication).unwrap();
+    assert_eq!(communication.ceiling_ns_per_step, Some(2 * MS));
 }
 
 /// What the host of each rank gains at most if it is faster, and if it alone is.
