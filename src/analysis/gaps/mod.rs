@@ -5,6 +5,7 @@ mod causes;
 pub mod ceiling;
 mod class;
 pub mod clusters;
+pub mod hidden;
 mod host;
 mod index;
 mod known;

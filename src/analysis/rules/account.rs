@@ -51,6 +51,8 @@ pub struct Account<'a> {
     pub gain_by_step: Vec<DurNs>,
     /// Of that, what is before small collectives.
     pub small_by_step: Vec<DurNs>,
+    /// Likewise, what ending the cause would save of the parts of other causes; see [`super::ahead`].
+    pub ahead_by_step: Vec<DurNs>,
     /// The gap with most of it.
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.

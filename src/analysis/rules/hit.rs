@@ -54,6 +54,8 @@ pub struct Hit {
     /// What the recorder took at least of what ending the cause would gain, per step, or without steps of all; not in the
     /// ceiling.
     pub recorder_ns: DurNs,
+    /// Of what is saved, that of idle time of other causes, see `ahead`; likewise. 0 where [`Hit::once`] tells the step.
+    pub ahead_ns: DurNs,
     /// What of its time is before small collectives, or their own, per step: ending that is counted with them.
     pub small_ns: DurNs,
     /// What is saved at most per step, or without steps of all, of its time in which the device copies or communicates,
@@ -185,6 +187,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         alone_ns_per_step: None,
         usual_ns_per_step: None,
         recorder_ns: 0,
+        ahead_ns: 0,
         small_ns: 0,
         paced: None,
         once: None,

@@ -99,7 +99,9 @@ impl Device<'_, '_> {
         hit.severity = hit.severity.max(taken.severity);
         let every = hit.once.as_ref().and_then(|once| once.also.every);
         let of_once = taken.once.as_ref().map(|once| once.gain_ns_per_step(every));
-        let gain = of_once.or(taken.ceiling_ns_per_step).unwrap_or_default();
+        // What it saves of other causes may be of the one that it is joined to.
+        let own = taken.ceiling_ns_per_step.map(|ns| ns - taken.ahead_ns);
+        let gain = of_once.or(own).unwrap_or_default();
         hit.ceiling_ns_per_step = hit.ceiling_ns_per_step.map(|ns| ns + gain);
         hit.usual_ns_per_step = hit.usual_ns_per_step.filter(|_| gain == 0);
         match taken.irregular {

@@ -6,6 +6,7 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod ahead;
 mod attention;
 mod by_device;
 mod cause;
@@ -38,6 +39,7 @@ mod window;
 
 pub use self::account::Shares;
 use self::account::{Account, Books, accounts};
+use self::ahead::add_ahead;
 pub use self::attention::StepwiseAttention;
 pub use self::by_device::OfDevice;
 use self::cause::is_between;
@@ -267,6 +269,7 @@ impl<'a> Device<'a, '_> {
                 )
             },
         );
+        add_ahead(self.of, ledger, self.window, &mut accounts);
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         self.small_collectives(small, &accounts);
@@ -354,12 +357,15 @@ impl<'a> Device<'a, '_> {
             .hits
             .iter()
             .find(|hit| (hit.rule, hit.device) == (Rule::SmallCollectives, self.window.device));
-        let gains = self.gains(account, spans.clone(), small);
+        let mut gains = self.gains(account, spans.clone(), small);
         let once = self.once(rule, account, spans.clone(), &gains);
         let n = gains.len() as DurNs;
+        let ahead_ns = account.ahead_by_step.iter().sum::<DurNs>() / n;
+        gains.iter_mut().zip(&account.ahead_by_step).for_each(|(gain, ahead)| *gain += ahead);
         let paced = reach.filter(|reach| reach.ns < exposed_ns).map(|reach| Reach { ns: reach.ns / n, ..reach });
         // Idle time that ends is saved beside that.
-        let most = paced.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + paced.ns);
+        let most =
+            paced.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + ahead_ns + paced.ns);
         let gain = self.gain(rule, &gains, small).min(PerStep { ns: most, usual_ns: None });
         let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
         let gain = is_gained.then(|| match &once {
@@ -388,6 +394,7 @@ impl<'a> Device<'a, '_> {
             gain_ns: saved.filter(|_| n_steps == 0),
             usual_ns_per_step: gain.and_then(|gain| gain.usual_ns),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
+            ahead_ns: if gain.is_some() && once.is_none() { ahead_ns } else { 0 },
             small_ns: gain.map_or(0, |_| small_ns / n_steps.max(1)),
             paced,
             shares,

@@ -29,6 +29,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_lead(hit))
         .chain(of_optimizer(hit))
         .chain(of_ceiling(hit))
+        .chain(of_ahead(hit))
         .chain(of_pace(hit))
         .chain(of_recording(hit))
         .chain(of_alone(hit))
@@ -148,7 +149,7 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     let ceiling = hit.saved_ns().filter(|_| hit.once.is_none() && hit.joined.rules.is_empty())?;
     let n_steps = hit.n_steps.max(1) as DurNs;
     // What few nanoseconds are is lost in rounding.
-    let less = hit.amount / n_steps - ceiling;
+    let less = hit.amount / n_steps - (ceiling - hit.ahead_ns);
     let is_told = |ns: DurNs| ns > 0 && ns <= less + n_steps;
     let small = is_told(hit.small_ns).then(|| {
         let of = if hit.rule == Rule::ExposedCommunication { "of" } else { "before" };
@@ -168,6 +169,21 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
         Some(_) => format!("Not in the ceiling, per step: {parts}"),
         // Without steps the list of findings has no ceiling.
         None => format!("Ending it saves at most {}: not {parts}", format::duration(ceiling)),
+    })
+}
+
+/// Why ending the cause gains more than its time, where it does.
+fn of_ahead(hit: &Hit) -> Option<String> {
+    let ceiling = hit.saved_ns().filter(|_| hit.once.is_none())?;
+    let is_told = hit.ahead_ns >= ceiling / LEAST_PART && hit.ahead_ns > 0 && hit.ahead_ns <= ceiling;
+    let per_step = if hit.n_steps > 0 { " per step" } else { "" };
+    is_told.then(|| {
+        format!(
+            "Ending it saves at most {}{per_step}, {} of that beyond its own time: the host would be ahead of the \
+             device, and what else it does in these gaps would cost nothing",
+            format::duration(ceiling),
+            format::duration(hit.ahead_ns)
+        )
     })
 }
 

@@ -13,6 +13,7 @@ impl Account<'_> {
         extend(&mut self.by_step, later.by_step);
         extend(&mut self.gain_by_step, later.gain_by_step);
         extend(&mut self.small_by_step, later.small_by_step);
+        extend(&mut self.ahead_by_step, later.ahead_by_step);
         if later.longest.is_some_and(|later| self.longest.is_none_or(|longest| later.1 > longest.1)) {
             self.longest = later.longest;
         }
