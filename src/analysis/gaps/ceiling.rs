@@ -17,7 +17,8 @@
 //!
 //! Only idle time of the device counts, never the duration of the call or loader that caused it. The parts of a gap
 //! are disjoint, and gaps of one device too, so sums over classes or over clusters of one device do not exceed its
-//! idle time. Of several devices, time in which all of them gain counts once.
+//! idle time. Of several devices, time in which all of them gain counts once. What ending a cause saves of the parts of
+//! other causes is added by the rules: see `rules::ahead`.
 
 use super::{Gap, GapClass};
 use crate::analysis::steps::Steps;
