@@ -20,8 +20,8 @@ use crate::model::{DurNs, SliceId, TimeRange, TrackId};
 
 /// Where less is hidden before a gap, it hides nothing that matters, in nanoseconds.
 const LEAST_HIDDEN: DurNs = 10_000;
-/// Operators and functions of the host that last this long may be ended one by one, in nanoseconds. Shorter ones are
-/// those of launching, which no single change ends.
+/// What the host does at a stretch for this long may be ended alone, in nanoseconds. Shorter operators and functions
+/// are those of launching, which no single change ends.
 const LONG: DurNs = 50_000;
 /// So many gaps before the judged time are looked at.
 const MOST_BEFORE: usize = 1_000;
@@ -55,55 +55,69 @@ pub(super) fn add_ahead(of: &Measured<'_>, ledger: &Ledger, window: &Window, acc
             let launched: Option<TrackId> = of.trace.launch_of(gap.after).map(track);
             let new = || Hidden::new(of.trace, loading.get_or_init(|| Loading::new(of.trace)), ledger);
             hidden.get_or_insert_with(new).parts(before, track(call), launched, &mut parts);
-            parts.iter().for_each(|part| add_part(of, part, &mut lead));
+            let silent = slices.ts[call.idx()].saturating_sub(before.end).max(0);
+            add_parts(&parts, silent, &mut lead);
         }
         if lead == [0; Cause::N] {
             continue;
         }
-        let (mut own, mut all) = ([0; Cause::N], 0);
+        let (mut own, mut all, mut launches) = ([0; Cause::N], 0, 0);
         for part in ledger.parts(index) {
             let Some(time) = part.time.intersect(window.time) else { continue };
             let is_between = of.is_between_steps(&part);
             let cause = cause_of(of.trace, &gap, &part, is_between);
             own[cause as usize] += if is_recoverable(part.class, &gap) { time.dur() } else { 0 };
             all += if cause == Cause::Profiler { 0 } else { time.dur() };
+            launches += if cause == Cause::LaunchBound { time.dur() } else { 0 };
         }
         let step = window.piece_near(time, &mut near);
-        for ((account, lead), own) in accounts.iter_mut().zip(&mut lead).zip(own) {
-            let more = (*lead).min(all - own);
+        for (i, (account, lead)) in accounts.iter_mut().zip(&mut lead).enumerate() {
+            // Fewer launches end what the host runs, too: what both save is told together.
+            let same = if i == Cause::Host as usize { launches } else { 0 };
+            let more = (*lead).min(all - own[i] - same);
             *lead -= more;
             add(&mut account.ahead_by_step, step, more);
         }
     }
 }
 
-/// Adds what the host does next to the lead that it would have without each cause.
-fn add_part(of: &Measured<'_>, part: &GapPart, lead: &mut [DurNs; Cause::N]) {
-    let (ns, cause) = (part.time.dur(), Cause::of(part.class, None, false));
-    // Whoever comes sooner waits longer.
-    if matches!(part.class, GapClass::Sync | GapClass::Copy | GapClass::Collective) && ns >= READS_BACK {
-        let own = lead[cause as usize];
-        *lead = [0; Cause::N];
-        lead[cause as usize] = own;
+/// Adds what the host does before a gap to the lead that it would have without each cause.
+///
+/// * `parts`: in order of time.
+/// * `rest`: from the last one to the launch that ends the gap.
+fn add_parts(parts: &[GapPart], rest: DurNs, lead: &mut [DurNs; Cause::N]) {
+    // What the host ran since it launched or did anything else.
+    let mut ran = 0;
+    for part in parts {
+        let (ns, cause) = (part.time.dur(), Cause::of(part.class, None, false));
+        match cause {
+            Cause::Host => {
+                ran += ns;
+                continue;
+            }
+            Cause::Unexplained => continue,
+            _ => lead[Cause::Host as usize] += if ran >= LONG { ran } else { 0 },
+        }
+        ran = 0;
+        // Whoever comes sooner waits longer.
+        if matches!(part.class, GapClass::Sync | GapClass::Copy | GapClass::Collective) && ns >= READS_BACK {
+            let own = lead[cause as usize];
+            *lead = [0; Cause::N];
+            lead[cause as usize] = own;
+        }
+        let takes = matches!(
+            cause,
+            Cause::DataLoading
+                | Cause::Synchronization
+                | Cause::Copy
+                | Cause::Allocator
+                | Cause::ModuleLoad
+                | Cause::GarbageCollection
+                | Cause::Blocked
+        );
+        lead[cause as usize] += if takes { ns } else { 0 };
     }
-    if takes(of, cause, part) {
-        lead[cause as usize] += ns;
-    }
-}
-
-/// Whether ending a cause ends a part of what the host does.
-fn takes(of: &Measured<'_>, cause: Cause, part: &GapPart) -> bool {
-    match cause {
-        Cause::DataLoading
-        | Cause::Synchronization
-        | Cause::Copy
-        | Cause::Allocator
-        | Cause::ModuleLoad
-        | Cause::GarbageCollection
-        | Cause::Blocked => true,
-        Cause::Host => part.slice.is_some_and(|slice| of.trace.slices.time(slice).dur() >= LONG),
-        _ => false,
-    }
+    lead[Cause::Host as usize] += if ran + rest >= LONG { ran } else { 0 };
 }
 
 #[cfg(test)]

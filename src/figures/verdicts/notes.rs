@@ -176,12 +176,11 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
 fn of_ahead(hit: &Hit) -> Option<String> {
     let ceiling = hit.saved_ns().filter(|_| hit.once.is_none())?;
     let is_told = hit.ahead_ns >= ceiling / LEAST_PART && hit.ahead_ns > 0 && hit.ahead_ns <= ceiling;
-    let per_step = if hit.n_steps > 0 { " per step" } else { "" };
+    let of = if hit.ceiling_ns_per_step.is_some() { "Of the ceiling, per step" } else { "Of what ending it saves" };
     is_told.then(|| {
         format!(
-            "Ending it saves at most {}{per_step}, {} of that beyond its own time: the host would be ahead of the \
-             device, and what else it does in these gaps would cost nothing",
-            format::duration(ceiling),
+            "{of}: {} beyond its own time, since the host would be ahead of the device, and what else it does in these \
+             gaps would cost nothing",
             format::duration(hit.ahead_ns)
         )
     })
