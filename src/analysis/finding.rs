@@ -27,6 +27,9 @@ pub struct Finding {
     /// What the recorder took per step of what ending the cause would gain, at least; not in the ceiling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorder_ns_per_step: Option<DurNs>,
+    /// What of the ceiling is idle time of other causes, in which the host would be ahead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead_ns_per_step: Option<DurNs>,
     /// Advice, one sentence each.
     pub advice: Vec<String>,
 }

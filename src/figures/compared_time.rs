@@ -135,6 +135,7 @@ impl TimeComparison {
             evidence: Evidence { file: file.as_deref().map(str::to_owned), device: *index, ..Evidence::default() },
             ceiling_ns_per_step: Some(step.difference()),
             recorder_ns_per_step: None,
+            ahead_ns_per_step: None,
             advice: Vec::new(),
         })
     }

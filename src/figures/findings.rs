@@ -33,6 +33,7 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
         evidence: Evidence { file: Some(path.to_owned()), ..Evidence::default() },
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice: Vec::new(),
     }
 }
@@ -71,6 +72,7 @@ pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>, kinds: &st
         evidence: Evidence { names: vec![name.to_owned()], ..Evidence::default() },
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice: leak_advice(&candidates, &place.frames),
     })
 }
@@ -188,6 +190,7 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
         evidence: Evidence::default(),
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice,
     }
 }
@@ -229,6 +232,7 @@ pub fn out_of_memory(
         evidence: Evidence { range_ns: at, ..Evidence::default() },
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice,
     }
 }

@@ -245,7 +245,7 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let gains = gains.filter_map(|(i, hit)| Some((gain(i, hit)?, i, hit)));
     // Of equal gains, that of the rank with most of the time.
     let best = gains.max_by(|a, b| a.0.ns.cmp(&b.0.ns).then(a.2.measured.total_cmp(&b.2.measured)));
-    let Some((Gain { ns, rank, device: index, is_slowest }, i, hit)) = best.filter(|best| best.0.ns > 0) else {
+    let Some((Gain { ns, rank, device: index, is_slowest, .. }, i, hit)) = best.filter(|best| best.0.ns > 0) else {
         let idle = summaries.iter().map(|summary| 1.0 - summary.busy()).fold(0.0, f64::max);
         return format!("No single cause limits it: its devices are idle {} of their time at most", percent(idle));
     };

@@ -57,7 +57,7 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
             let of_causes: Vec<i64> = own()
                 .filter(|check| check.rule.cause().is_some_and(|cause| has_copies || cause != Cause::Copy))
                 .filter(|check| length(check.rule).is_none())
-                .filter_map(|check| check.ceiling_ns_per_step)
+                .filter_map(|check| Some(check.ceiling_ns_per_step? - check.ahead_ns))
                 .collect();
             n += of_causes.len();
             if (has_copies || !has_joined) && of_causes.iter().sum::<i64>() * n_steps > most_ns {
@@ -68,6 +68,12 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
             let step_ns = length(check.rule).unwrap_or(step_ns);
             if let Some(ns) = check.ceiling_ns_per_step.filter(|&ns| ns > step_ns) {
                 wrong.push(format!("{:?} promises {ns} of steps of {step_ns}", check.rule));
+            }
+            // What it saves of other causes is idle as well.
+            let most_ns = parts.idle_ns + parts.exposed_copy_ns;
+            let is_alone = length(check.rule).is_none() && check.ahead_ns > 0 && !has_joined;
+            if let Some(ns) = check.ceiling_ns_per_step.filter(|&ns| is_alone && ns * n_steps > most_ns) {
+                wrong.push(format!("{:?} promises {ns} per step of {n_steps} of {most_ns}", check.rule));
             }
         }
         let hits = found.hits.iter().filter(|hit| hit.device == window.device && hit.rule != Rule::LateRank);

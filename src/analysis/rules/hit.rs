@@ -162,6 +162,8 @@ pub struct Check {
     pub measured: f64,
     /// As of [`Hit::ceiling_ns_per_step`].
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// As of [`Hit::ahead_ns`].
+    pub ahead_ns: DurNs,
 }
 
 /// A measurement before it is judged.

@@ -351,7 +351,13 @@ impl<'a> Job<'a> {
                     }
                 }
             }
-            verdicts.checks.push(Check { rule: Rule::LateRank, device, measured: 0.0, ceiling_ns_per_step: gain });
+            verdicts.checks.push(Check {
+                rule: Rule::LateRank,
+                device,
+                measured: 0.0,
+                ceiling_ns_per_step: gain,
+                ahead_ns: 0,
+            });
         }
     }
 

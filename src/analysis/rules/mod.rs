@@ -209,8 +209,8 @@ impl Out<'_> {
     fn check(&mut self, hit: Hit) {
         let levels = hit.rule.levels(self.thresholds);
         let reached = if hit.rule.is_low() { levels.missed(hit.measured) } else { levels.reached(hit.measured) };
-        let Hit { rule, device, measured, ceiling_ns_per_step, .. } = hit;
-        self.verdicts.checks.push(Check { rule, device, measured, ceiling_ns_per_step });
+        let Hit { rule, device, measured, ceiling_ns_per_step, ahead_ns, .. } = hit;
+        self.verdicts.checks.push(Check { rule, device, measured, ceiling_ns_per_step, ahead_ns });
         self.verdicts.hits.extend(reached.map(|(severity, threshold)| Hit { severity, threshold, ..hit }));
     }
 

@@ -162,6 +162,7 @@ fn that_memory_ran_out_comes_before_what_is_told_of_time() {
         evidence: crate::analysis::finding::Evidence::default(),
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice: Vec::new(),
     };
     let slow = finding("fp32_matmul", "33 matrix products in fp32");

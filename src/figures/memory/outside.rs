@@ -74,6 +74,7 @@ pub fn outside_growth(of: &Outside) -> Option<Finding> {
         evidence: Evidence::default(),
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice: vec![
             "No memory snapshot shows it: look at other processes on the GPU (nvidia-smi), at communicators that are \
              made again and again (NCCL), at libraries and extensions that call cudaMalloc themselves, and at CUDA \

@@ -60,6 +60,7 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
         evidence: Evidence::default(),
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
+        ahead_ns_per_step: None,
         advice: advice.into_iter().map(ToOwned::to_owned).collect(),
     })
 }

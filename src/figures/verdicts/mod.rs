@@ -91,8 +91,9 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     let worded = |Alike { hits: group, .. }: &Alike<'_>| {
         let (i, hit) = group[0];
         let mut finding = finding(hit, (&traces[i], &devices[i][&hit.device]), thresholds);
-        if let Some(Gain { ns, rank, device, is_slowest }) = job_gain(traces, i, hit) {
+        if let Some(Gain { ns, ahead_ns, rank, device, is_slowest }) = job_gain(traces, i, hit) {
             finding.ceiling_ns_per_step = Some(ns);
+            finding.ahead_ns_per_step = Some(ahead_ns).filter(|&ns| ns > 0);
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
                 let of = self::device(device, rank);
                 let whose = if is_slowest { format!("the slowest, {of},") } else { of };
@@ -164,6 +165,8 @@ fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Gain {
     pub ns: DurNs,
+    /// Of that, idle time of other causes.
+    pub ahead_ns: DurNs,
     pub rank: Option<u32>,
     pub device: Option<u32>,
     /// Whether it is known to be the slowest of several.
@@ -182,7 +185,8 @@ pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
         for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
             let window = windows.get(&check.device).filter(|window| window.step_ns().is_some());
             let ns = check.ceiling_ns_per_step.unwrap_or_default();
-            let gain = Gain { ns, rank: trace.info.rank, device: check.device, is_slowest: false };
+            let (rank, device, ahead_ns) = (trace.info.rank, check.device, check.ahead_ns.min(ns));
+            let gain = Gain { ns, ahead_ns, rank, device, is_slowest: false };
             all.extend(window.map(|window| ((*offset, *window), gain)));
         }
     }
@@ -248,6 +252,7 @@ fn finding(hit: &Hit, (of, device): (&Judged<'_>, &OfDevice<'_>), thresholds: &T
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
         recorder_ns_per_step: Some(hit.recorder_ns).filter(|&ns| ns > 0 && hit.n_steps > 0),
+        ahead_ns_per_step: hit.ceiling_ns_per_step.map(|ceiling| hit.ahead_ns.min(ceiling)).filter(|&ns| ns > 0),
         advice: advice(&Case { rule: hit.rule, run: &of.verdicts.run, hit: Some(hit) }),
     }
 }
