@@ -1,13 +1,13 @@
 //! Ranks that come late to collectives, for which the others wait.
 
 mod gains;
+mod longer;
 
 use hashbrown::HashMap;
 
 use super::collectives::SHORT;
 use super::irregular::Part;
 use super::{Check, Hit, Out, Rule, Thresholds, Verdicts, Window, hit};
-use crate::analysis::breakdown::breakdown;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::collectives::host_backend;
 use crate::analysis::collectives::ranks::{Match, RankCalls, RankPart};
@@ -39,8 +39,8 @@ pub struct LateRank {
     pub calls: u64,
     /// How long it waited itself in such collectives, in nanoseconds, and in how many of its steps.
     pub own: (DurNs, usize),
-    /// What it spent more time on than the mean of the others before those, since all of them were equally far; the
-    /// most first. Less time is negative. In nanoseconds, all together.
+    /// What it spent more time on than the mean of the others, from the first to the last of the collectives in which they
+    /// wait for it; the most first. Less time is negative. In nanoseconds, all together.
     pub longer: Vec<(Part, DurNs)>,
     /// Ranks that come late as well: the gain is of all of them coming sooner. By number.
     pub also_late: Vec<u32>,
@@ -66,8 +66,8 @@ pub struct OfRank<'a> {
 ///   [`Held::reach`]. How much shorter its waits are then is taken from that of exposed communication, and for
 ///   collectives of the host from that of idle time in calls of collectives.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
-/// * What a rank does longer than the others is compared in the time since all of them were equally far, see
-///   [`RankPart::since`].
+/// * What a rank does longer than the others is compared in all of the time in which they take part in the same
+///   collectives.
 /// * Cost: O(parts + what the devices did between the collectives).
 pub fn with_ranks(calls: &RankCalls, traces: &[OfRank<'_>], thresholds: &Thresholds) -> Vec<Verdicts> {
     let mut job = Job { calls, traces, exposed: Vec::new(), waits: HashMap::new(), late: HashMap::new() };
@@ -259,6 +259,7 @@ impl<'a> Job<'a> {
             self.add_waits(rank.trace, &mut all[rank.trace as usize]);
         }
         self.limit(&mut all);
+        let mut longer = self.longer(&late);
         for (trace, found) in found {
             let most = self.most_gained(trace, &all);
             let also_late = self.others(trace, &late);
@@ -268,14 +269,13 @@ impl<'a> Job<'a> {
             let own =
                 out.verdicts.checks.iter().position(|check| (check.rule, check.device) == (found.rule, found.device));
             let gain = own.map(|own| out.verdicts.checks.remove(own)).and_then(|check| check.ceiling_ns_per_step);
-            let is_late = late.contains(&trace);
-            let longer = if is_late { self.longer(trace) } else { (Vec::new(), None) };
-            let kind = found.late.clone().map(|late| LateRank { longer: longer.0, also_late, ..late });
+            let longer = longer.remove(&trace).unwrap_or_default();
+            let kind = found.late.clone().map(|late| LateRank { longer: longer.parts, also_late, ..late });
             out.check(Hit {
                 ceiling_ns_per_step: most,
                 alone_ns_per_step: alone,
                 late: kind,
-                range: longer.1,
+                range: longer.range,
                 ..found
             });
             if let Some(check) = out.verdicts.checks.last_mut() {
@@ -387,56 +387,5 @@ impl<'a> Job<'a> {
                 Side::Host => makeup.idle_waiting_ns = ns,
             }
         }
-    }
-
-    /// What a rank spends more time on than the mean of the others before the collectives to which it comes last; and
-    /// when it did so longest, in trace time.
-    fn longer(&self, trace: u32) -> (Vec<(Part, DurNs)>, Option<TimeRange>) {
-        let mut longer: HashMap<Part, DurNs> = HashMap::new();
-        let mut longest: Option<(DurNs, TimeRange)> = None;
-        let is_its = |of: &&Match| !of.is_first && self.calls.late(of).trace == trace;
-        for of in self.calls.matches.iter().filter(is_its) {
-            let parts = self.calls.parts_of(of);
-            // Of collectives that run at once the first is the one that is waited for.
-            let waits = self.exposed_of(of).flatten().map(|exposed| exposed.own_ns).max().unwrap_or_default();
-            let since = |part: &RankPart| part.since.map(|since| TimeRange { start: since, end: part.time.start });
-            let times: Option<Vec<TimeRange>> = parts.iter().map(since).collect();
-            let Some(times) = times.filter(|_| waits > 0) else { continue };
-            let others = parts.len() as DurNs - 1;
-            let mut sums: HashMap<Part, DurNs> = HashMap::new();
-            for (part, time) in parts.iter().zip(&times) {
-                let factor = if part.trace == trace { others } else { -1 };
-                for (kind, ns) in self.spent(part, *time) {
-                    *sums.entry(kind).or_default() += factor * ns;
-                }
-                if part.trace == trace && longest.is_none_or(|(ns, _)| waits > ns) {
-                    longest = Some((waits, *time));
-                }
-            }
-            for (kind, ns) in sums {
-                *longer.entry(kind).or_default() += ns / others;
-            }
-        }
-        let mut longer: Vec<(Part, DurNs)> = longer.into_iter().filter(|&(_, ns)| ns != 0).collect();
-        longer.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
-        (longer, longest.map(|longest| longest.1))
-    }
-
-    /// What the device of a part did in a time; the parts sum to it.
-    fn spent(&self, part: &RankPart, time: TimeRange) -> Vec<(Part, DurNs)> {
-        let Some((at, _)) = self.device(part) else { return vec![(Part::Idle(GapClass::Unknown), time.dur())] };
-        let of = &self.traces[part.trace as usize];
-        let parts = breakdown(&of.busy[at], time);
-        let idle = of.ledgers.get(at).map(|ledger| ledger.totals(time));
-        let in_gaps = idle.map_or(0, |idle| idle.all.total_ns);
-        let by_class = idle.map(|idle| GapClass::ALL.map(|class| (class, idle.by_class[class as usize].total_ns)));
-        let mut spent = vec![
-            (Part::Compute, parts.compute_ns),
-            (Part::Communication, parts.exposed_comm_ns),
-            (Part::Copies, parts.exposed_copy_ns),
-            (Part::NotBegun, parts.idle_ns - in_gaps),
-        ];
-        spent.extend(by_class.into_iter().flatten().map(|(class, ns)| (Part::Idle(class), ns)));
-        spent
     }
 }

@@ -230,7 +230,7 @@ fn late_rank(hit: &Hit, device: &str) -> String {
     };
     let before = match listed.as_str() {
         "" => String::new(),
-        more => format!("; before these collectives it has {more}{per} than {than}"),
+        more => format!("; it has {more}{per} than {than}"),
     };
     format!(
         "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} for \

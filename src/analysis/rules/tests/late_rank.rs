@@ -49,10 +49,8 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
     assert_eq!((hit.amount, hit.of, hit.severity), (8 * 5 * MS / 2, 8 * STEP, Severity::High));
     let late = hit.late.as_ref().unwrap();
     assert_eq!((late.n_ranks, late.late, late.calls, late.own), (3, 8, 8, (0, 8)));
-    // Before the first one there is nothing to compare with but the start of the recording.
-    let longer: TimeNs = late.longer.iter().map(|part| part.1).sum();
-    assert_eq!(late.longer[0], (Part::Compute, 8 * 5 * MS / 2));
-    assert_eq!(longer, 8 * 5 * MS / 2);
+    // What it computes longer the others wait.
+    assert_eq!(late.longer, [(Part::Compute, 8 * 5 * MS / 2), (Part::Communication, -8 * 5 * MS / 2)]);
     // With the second last it would come 2 ms sooner.
     assert_eq!(hit.ceiling_ns_per_step, Some(2 * MS));
     assert_eq!(hit.range.map(TimeRange::dur), Some(9 * MS));
@@ -116,7 +114,36 @@ fn a_rank_whose_host_is_slow_is_late_by_that() {
     assert_eq!(hit.ceiling_ns_per_step, Some(3 * MS));
     let late = hit.late.as_ref().unwrap();
     assert_eq!(late.longer[0], (Part::Idle(GapClass::CpuOp), 8 * (3 * MS - LATENCY)));
-    assert_eq!(late.longer.iter().map(|part| part.1).sum::<TimeNs>(), 8 * 3 * MS);
+    assert_eq!(late.longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum::<TimeNs>(), 8 * 3 * MS);
+}
+
+#[test]
+fn what_a_rank_computes_while_others_wait_is_not_more() {
+    // Two collectives of 0.5 ms, of which one begins after 1 ms of compute, and one after 2 ms more that run beside it.
+    let rank = |rank: u32, idle: TimeNs| {
+        let mut step = vec![
+            ("stream 7", KERNEL, "gemm", idle, idle + MS, 1),
+            ("stream 20", KERNEL, REDUCE, idle + MS, 4 * MS + MS / 2, 0),
+            ("stream 7", KERNEL, "gemm", idle + MS, idle + 3 * MS, 0),
+            ("stream 20", KERNEL, REDUCE, (idle + 3 * MS).max(4 * MS + MS / 2), 6 * MS + MS / 2, 0),
+            ("stream 7", KERNEL, "gemm", 6 * MS + MS / 2, STEP, 0),
+        ];
+        if idle > 0 {
+            step.push(("main", SliceKind::Operator, "aten::slow", 0, idle - LATENCY, 0));
+            step.push(("main", CALL, "cudaLaunchKernel", idle - LATENCY, idle - LATENCY / 2, 1));
+        } else {
+            step[0].5 = 0;
+            step.extend(AHEAD);
+        }
+        let mut builder = linked(&step);
+        builder.info.rank = Some(rank);
+        builder.finish()
+    };
+    let all = judged_together(&[rank(0, 0), rank(1, 3 * MS)]);
+    let late = of(&all[1], Rule::LateRank).unwrap().late.clone().unwrap();
+    let more = |part: Part| late.longer.iter().find(|longer| longer.0 == part).map_or(0, |longer| longer.1);
+    assert_eq!(more(Part::Compute), 0, "{:?}", late.longer);
+    assert_eq!(late.longer[0], (Part::Idle(GapClass::CpuOp), 8 * (3 * MS - LATENCY)));
 }
 
 #[test]
@@ -162,7 +189,7 @@ fn what_comes_of_one_late_rank_is_told_from_what_comes_of_all() {
     // The first waits 2 ms in each. To the first collective the last but one comes 1 ms sooner than the last.
     assert_eq!(gains, [(4 * MS, MS, vec![6]), (4 * MS, 2 * MS, vec![5])]);
     let late: Vec<_> = all.iter().map(|of| of.makeups[0].late_ranks.clone()).collect();
-    assert_eq!(late, [vec![6, 5], vec![6], vec![5]]);
+    assert_eq!(late, [vec![5, 6], vec![6], vec![5]]);
 }
 
 #[test]
