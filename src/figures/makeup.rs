@@ -3,7 +3,7 @@
 mod help;
 
 use self::help::only_tells;
-pub use self::help::{beyond_overlap, named};
+pub use self::help::{best, beyond_overlap, named};
 
 use std::sync::Arc;
 
@@ -68,7 +68,9 @@ impl<'a> Summary<'a> {
             let gains = |hit: &&Hit| hit.saved_ns().is_some() || hit.once.is_some();
             let together = |hit: &Hit| together(hit, device, &verdicts.run);
             let gain = |hit: &Hit| together(hit).map_or(hit.weight(), |both| both.1);
-            let best = hits().filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
+            let mut ranked: Vec<(usize, &Hit, DurNs)> = hits().filter(gains).map(|hit| (0, hit, gain(hit))).collect();
+            ranked.sort_by_key(|hit| hit.1.weight());
+            let best = best(&ranked).map(|best| ranked[best].1);
             let cause = makeup.causes.first().map(|cause| cause.0);
             let most = hits().find(|hit| hit.rule.cause() == cause && cause.is_some());
             let ends = |hit: &&Hit| hit.rule.cause().is_some_and(|cause| !only_tells(cause));

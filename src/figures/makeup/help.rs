@@ -108,8 +108,9 @@ impl Summary<'_> {
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {
-            let alone = format::saving(alone);
-            return format!("{saves}{of}{per_step} if it ends on all ranks, {alone} on this alone");
+            let (alone, all) =
+                (format::saving(alone), if hit.late.is_some() { "all late ranks do" } else { "it ends on all ranks" });
+            return format!("{saves}{of}{per_step} if {all}, {alone} on this alone");
         }
         let then = hit.paced.map(waits_longer).unwrap_or_default();
         // The larger gain first: overlap alone saves less.
@@ -257,6 +258,24 @@ impl Summary<'_> {
     }
 }
 
+/// What gains most of these, by its place; of equal gains the last. That a rank is late comes after what makes it late,
+/// where that has at least half of the gain.
+///
+/// * `hits`: with the index of their trace, and the gain.
+pub fn best(hits: &[(usize, &Hit, DurNs)]) -> Option<usize> {
+    let most = |fits: &dyn Fn(usize) -> bool| (0..hits.len()).filter(|&i| fits(i)).max_by_key(|&i| hits[i].2);
+    let best = most(&|_| true)?;
+    if hits[best].1.rule != Rule::LateRank {
+        return Some(best);
+    }
+    let is_late = |trace: usize| hits.iter().any(|hit| hit.0 == trace && hit.1.rule == Rule::LateRank);
+    let makes_late = |i: usize| {
+        let (trace, hit, gain) = hits[i];
+        hit.rule.cause().is_some() && 2 * gain >= hits[best].2 && is_late(trace)
+    };
+    most(&makes_late).or(Some(best))
+}
+
 /// Why less work of the device saves less than its time.
 fn waits_longer(reach: Reach) -> String {
     format!(", as the device then waits longer for {} to launch more", host_of(reach))
@@ -324,6 +343,7 @@ fn remedy(rule: Rule) -> &'static str {
         Rule::Profiler => "a recording that costs less",
         Rule::Fp32Matmul => "tensor cores for the matrix products in fp32",
         Rule::Elementwise => "to fuse elementwise kernels",
+        Rule::LateRank => "to come sooner to collectives, in which other ranks wait for this one",
         Rule::StepwiseAttention => "fused attention (scaled_dot_product_attention) for softmax and batched products",
         rule => rule.label(),
     }

@@ -210,13 +210,14 @@ fn waiting(hit: &Hit) -> String {
 /// How often a rank is late, how long the others wait, and what it does longer than they do.
 fn late_rank(hit: &Hit, device: &str) -> String {
     let Some(LateRank { n_ranks, late, calls, longer, .. }) = &hit.late else { return String::new() };
-    let n_steps = hit.n_steps.max(1) as DurNs;
-    let per = if hit.n_steps > 1 { " per step" } else { "" };
+    let is_per_step = hit.n_steps > 1 && hit.once.is_none();
+    let (n_steps, per) = if is_per_step { (hit.n_steps as DurNs, " per step") } else { (1, "") };
     let [late, calls] = [*late, *calls].map(format::count);
     let others = if *n_ranks > 2 { "each of the others waits on average" } else { "the other one waits" };
-    let in_step = match hit.n_steps {
-        0 | 1 => String::new(),
-        n => format!(", {} in each of its own steps", format::duration(hit.amount / n as DurNs)),
+    let in_step = match (&hit.once, hit.n_steps) {
+        (Some(once), _) => format!(", nearly all of it in {}", clipped(&once.step)),
+        (None, 0 | 1) => String::new(),
+        (None, n) => format!(", {} in each of its own steps", format::duration(hit.amount / n as DurNs)),
     };
     let sum: DurNs = longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum();
     let most = longer.iter().filter(|(_, ns)| *ns > 0 && *ns * LEAST_LONGER >= sum).take(3);

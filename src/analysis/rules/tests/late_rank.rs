@@ -27,6 +27,23 @@ pub fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
     builder.finish()
 }
 
+/// A rank that takes part in a collective after 4 ms of each step, but after `once` in the sixth.
+pub fn rank_late_once(rank: u32, once: TimeNs) -> Trace {
+    let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
+    let mut slices = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let (at, start) = (i as TimeNs * STEP, if i == 5 { once } else { 4 * MS });
+        let end = if i == 5 { 9 * MS } else { 5 * MS };
+        slices.push(("main", NOTE, name.as_str(), at, at + STEP));
+        slices.push(("stream 7", KERNEL, "gemm", at, at + start));
+        slices.push(("stream 7", KERNEL, REDUCE, at + start, at + end));
+        slices.push(("stream 7", KERNEL, "gemm", at + end, at + STEP));
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.info.rank = Some(rank);
+    builder.finish()
+}
+
 pub fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
     let models: Vec<&Trace> = traces.iter().collect();
     let steps: Vec<_> = traces.iter().map(|trace| steps(trace, &|| false)).collect();
@@ -36,7 +53,13 @@ pub fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
         .collect();
     let alone: Vec<Verdicts> = traces.iter().map(|trace| judged(trace, None)).collect();
     let ranks: Vec<OfRank<'_>> = (0..traces.len())
-        .map(|i| OfRank { trace: &traces[i], busy: &busy[i], ledgers: &ledgers[i], verdicts: &alone[i] })
+        .map(|i| OfRank {
+            trace: &traces[i],
+            steps: steps[i].as_ref(),
+            busy: &busy[i],
+            ledgers: &ledgers[i],
+            verdicts: &alone[i],
+        })
         .collect();
     with_ranks(&rank_calls(&models), &ranks, &Thresholds::default())
 }
@@ -144,6 +167,21 @@ fn what_a_rank_computes_while_others_wait_is_not_more() {
     let more = |part: Part| late.longer.iter().find(|longer| longer.0 == part).map_or(0, |longer| longer.1);
     assert_eq!(more(Part::Compute), 0, "{:?}", late.longer);
     assert_eq!(late.longer[0], (Part::Idle(GapClass::CpuOp), 8 * (3 * MS - LATENCY)));
+}
+
+#[test]
+fn a_rank_that_is_late_in_one_step_gains_nothing_in_each() {
+    let all = judged_together(&[rank_late_once(0, 4 * MS), rank_late_once(1, 8 * MS)]);
+    let hit = of(&all[1], Rule::LateRank).unwrap();
+    let once = hit.once.as_ref().map(|once| (once.step.as_str(), once.ns));
+    assert_eq!((hit.amount, once), (4 * MS, Some(("ProfilerStep#5", 4 * MS))));
+    assert_eq!(hit.ceiling_ns_per_step, None);
+    assert!(all[0].makeups[0].late_ranks.is_empty());
+    // The communication of the other is not more than a transfer for that.
+    let communication = all[0].checks.iter().find(|check| check.rule == Rule::ExposedCommunication).unwrap();
+    assert_eq!(communication.ceiling_ns_per_step, Some(MS));
+    let always = judged_together(&[rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)]);
+    assert_eq!(of(&always[1], Rule::LateRank).unwrap().once, None);
 }
 
 #[test]
