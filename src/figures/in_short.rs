@@ -6,7 +6,7 @@ mod rest;
 use hashbrown::HashMap;
 
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY, RESERVED_GROWTH};
-use super::makeup::{Summary, best, beyond_overlap, named};
+use super::makeup::{Summary, best, beyond_overlap, named, of_overlap};
 use super::verdicts::{Gain, Judged, clipped, device, job_gain, percent, ranks_of};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
@@ -35,6 +35,7 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
         .chain(devices)
         .chain(others)
         .chain(of_absent_ranks(judged, &summaries))
+        .chain(of_unknown_ranks(judged))
         .collect();
     let partial = judged.iter().filter(|of| of.trace.import.is_partial && !told.is_empty());
     let partial = partial.map(|of| of_a_part(&file(of, is_alone)));
@@ -117,6 +118,19 @@ fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<S
     };
     (gains && communicates)
         .then(|| format!("{which}: time that a device here saves may come back as waiting in collectives"))
+}
+
+/// That who waits for whom is not compared, where several files communicate and do not say of which rank they are.
+fn of_unknown_ranks(judged: &[Judged<'_>]) -> Option<String> {
+    let communicates = |of: &&Judged<'_>| of.verdicts.makeups.iter().any(|makeup| makeup.parts.exposed_comm_ns > 0);
+    let n = judged.iter().filter(communicates).filter(|of| of.trace.info.rank.is_none()).count();
+    (n > 1).then(|| {
+        format!(
+            "{} files with communication do not say of which rank they are. If they are of one job: with the rank in their \
+             names, as in rank0, their collectives are matched and who waits for whom is told",
+            format::count(n as u64)
+        )
+    })
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed;
@@ -303,12 +317,11 @@ fn ended(hit: &Hit, ns: DurNs, (step, whose): (&str, &str), most: &str) -> Strin
     // What more it saves is of the device that has most of it.
     if let Some(more) = hit.beyond_overlap_ns().filter(|_| whose.is_empty()) {
         return format!(
-            "{}, most on {most} ({}): that saves at most {}{step} per step; {by_all}{} alone saves \
-             at most {gain}{by_one}",
+            "{}, most on {most} ({}): that saves at most {}{step} per step{}",
             beyond_overlap(hit),
             percent(hit.measured),
             format::duration(more),
-            named(hit),
+            of_overlap(hit, &gain),
         );
     }
     let it = if by_all.is_empty() { "that" } else { "it" };

@@ -76,6 +76,20 @@ fn a_rank_that_is_late_once_is_told_with_its_step() {
 }
 
 #[test]
+fn files_that_do_not_say_their_rank_are_not_compared() {
+    let texts = |ranks: [Option<u32>; 2]| {
+        let mut traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
+        traces.iter_mut().zip(ranks).for_each(|(trace, rank)| trace.info.rank = rank);
+        of_two(&traces)
+    };
+    let unknown = texts([None, None]);
+    assert!(unknown.iter().any(|text| text.starts_with("2 files with communication do not say")), "{unknown:?}");
+    for known in [[Some(0), Some(1)], [Some(0), None]] {
+        assert!(!texts(known).iter().any(|text| text.contains("do not say of which rank")));
+    }
+}
+
+#[test]
 fn ranks_that_are_not_open_may_set_the_pace() {
     let of_size = |n_ranks: Option<u32>| {
         let mut traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
