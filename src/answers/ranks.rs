@@ -93,15 +93,21 @@ impl Analysis for AllVerdicts {
         if calls.matches.is_empty() {
             return Some(verdicts);
         }
+        let steps = of.iter().zip(&self.steps).map(|(open, steps)| work.get(&open.trace, steps));
+        let steps: Vec<Arc<Option<Steps>>> = steps.collect::<Option<_>>()?;
         let ledgers = of.iter().zip(&self.steps);
         let ledgers = ledgers.map(|(open, steps)| work.get(&open.trace, &Ledgers { steps: steps.clone() }));
         let ledgers: Vec<Arc<Vec<Ledger>>> = ledgers.collect::<Option<_>>()?;
         let busy = of.iter().map(|open| work.get(&open.trace, &BusyDevices));
         let busy: Vec<Arc<Vec<DeviceBusy>>> = busy.collect::<Option<_>>()?;
-        let ranks = of.iter().zip(&busy).zip(&ledgers).zip(&verdicts);
-        let ranks: Vec<OfRank<'_>> = ranks
-            .map(|(((open, busy), ledgers), verdicts)| OfRank { trace: &open.trace, busy, ledgers, verdicts })
-            .collect();
+        let rank = |i: usize| OfRank {
+            trace: &of[i].trace,
+            steps: (*steps[i]).as_ref(),
+            busy: &busy[i],
+            ledgers: &ledgers[i],
+            verdicts: &verdicts[i],
+        };
+        let ranks: Vec<OfRank<'_>> = (0..of.len()).map(rank).collect();
         Some(with_ranks(&calls, &ranks, &thresholds).into_iter().map(Arc::new).collect())
     }
 }

@@ -123,10 +123,10 @@ impl TimeComparison {
             rule: SLOWER,
             severity,
             text: format!(
-                "{who}: steps take {} longer than in {}: {after}, {before} there. One recording of each does not tell a \
-                 change of the program from a run that was slower as a whole",
+                "{who}: steps take {} longer than in {}: {after}, {before} there. {}",
                 percent(share),
-                clipped(base)
+                clipped(base),
+                self.of_what()
             ),
             measured: share,
             threshold,

@@ -62,6 +62,12 @@ impl NamedCluster<'_> {
         Some(Ceiling { ns_per_step, step_ns: self.step_ns? })
     }
 
+    /// How many more steps, where something recorded would end any of it.
+    fn more_steps(&self) -> Option<f64> {
+        let ceiling = self.ceiling().filter(|ceiling| ceiling.ns_per_step > 0);
+        ceiling.map(|ceiling| ceiling.throughput_percent() / 100.0)
+    }
+
     fn recorder(&self) -> Option<DurNs> {
         self.cluster.sum.recorder_ns_per_step(self.clusters.n_steps)
     }
@@ -121,10 +127,11 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.spread.p95_ns), "Length that 95 % of them do not exceed";
         number "variation", "Variation", 70, Cell::Plain(row.cluster.spread.variation),
             "Standard deviation of their lengths over the mean";
-        number "at_most", "Max. more steps", 110, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
+        number "at_most", "Max. more steps", 110, Cell::or_empty(row.more_steps(), Cell::Share),
             "How many more steps the same time could hold at most if their causes ended, as a share of the steps it \
              holds now: T / (T - R) - 1 for steps of T and recoverable time R. It exceeds the share of time R / T, \
-             since it counts from the shorter step. An upper bound, not a forecast";
+             since it counts from the shorter step. An upper bound, not a forecast. Empty where nothing that was recorded \
+            would end them";
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
             "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, \
              the profiler, and time of which nothing was recorded, which ending their causes would not save";

@@ -6,16 +6,18 @@ mod rest;
 use hashbrown::HashMap;
 
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY, RESERVED_GROWTH};
-use super::makeup::{Summary, beyond_overlap, named};
-use super::verdicts::{Gain, Judged, device, job_gain, percent};
+use super::makeup::{Summary, best, beyond_overlap, named, of_overlap};
+use super::verdicts::{Gain, Judged, clipped, device, job_gain, percent, ranks_of};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
 use crate::analysis::gaps::PARTS_TOLD;
-use crate::analysis::rules::{Hit, Rule, Window, same_steps};
+use crate::analysis::rules::{Hit, LateRank, Rule, Window, same_steps};
 use crate::model::{DurNs, Severity};
 
 /// From so many devices on, those of which the same is said share a sentence.
 const MANY: usize = 3;
+/// A device has as much of a cause as another from this part of it on.
+const ALIKE: f64 = 0.99;
 /// More devices that are alike are not all named.
 const MOST_NAMED: usize = 16;
 
@@ -33,6 +35,7 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
         .chain(devices)
         .chain(others)
         .chain(of_absent_ranks(judged, &summaries))
+        .chain(of_unknown_ranks(judged))
         .collect();
     let partial = judged.iter().filter(|of| of.trace.import.is_partial && !told.is_empty());
     let partial = partial.map(|of| of_a_part(&file(of, is_alone)));
@@ -115,6 +118,19 @@ fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<S
     };
     (gains && communicates)
         .then(|| format!("{which}: time that a device here saves may come back as waiting in collectives"))
+}
+
+/// That who waits for whom is not compared, where several files communicate and do not say of which rank they are.
+fn of_unknown_ranks(judged: &[Judged<'_>]) -> Option<String> {
+    let communicates = |of: &&Judged<'_>| of.verdicts.makeups.iter().any(|makeup| makeup.parts.exposed_comm_ns > 0);
+    let n = judged.iter().filter(communicates).filter(|of| of.trace.info.rank.is_none()).count();
+    (n > 1).then(|| {
+        format!(
+            "{} files with communication do not say of which rank they are. If they are of one job: with the rank in their \
+             names, as in rank0, their collectives are matched and who waits for whom is told",
+            format::count(n as u64)
+        )
+    })
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed;
@@ -234,54 +250,100 @@ fn steps(all: &[&Summary<'_>]) -> Option<String> {
 
 /// The cause that costs the slowest rank most, with the rank that has most of it.
 fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
-    let hits = judged.iter().enumerate().flat_map(|(i, of)| of.verdicts.hits.iter().map(move |hit| (i, hit)));
-    let gains = hits.filter(|(_, hit)| hit.rule != Rule::LateRank);
+    let hits = || judged.iter().enumerate().flat_map(|(i, of)| of.verdicts.hits.iter().map(move |hit| (i, hit)));
     // Each device is of a rank of its own here: what a cause gains the job is the same for every hit of it.
     let mut of_rules: HashMap<Rule, Option<Gain>> = HashMap::new();
     let mut gain = |i, hit: &Hit| {
         hit.ceiling_ns_per_step?;
         *of_rules.entry(hit.rule).or_insert_with(|| job_gain(judged, i, hit))
     };
-    let gains = gains.filter_map(|(i, hit)| Some((gain(i, hit)?, i, hit)));
+    let gains = hits().filter_map(|(i, hit)| Some((i, hit, gain(i, hit)?)));
+    let mut gains: Vec<(usize, &Hit, Gain)> = gains.filter(|of| of.2.ns > 0).collect();
     // Of equal gains, that of the rank with most of the time.
-    let best = gains.max_by(|a, b| a.0.ns.cmp(&b.0.ns).then(a.2.measured.total_cmp(&b.2.measured)));
-    let Some((Gain { ns, rank, device: index, is_slowest, .. }, i, hit)) = best.filter(|best| best.0.ns > 0) else {
-        let idle = summaries.iter().map(|summary| 1.0 - summary.busy()).fold(0.0, f64::max);
-        return format!("No single cause limits it: its devices are idle {} of their time at most", percent(idle));
+    gains.sort_by(|a, b| a.1.measured.total_cmp(&b.1.measured));
+    let best = best(&gains.iter().map(|&(i, hit, gain)| (i, hit, gain.ns)).collect::<Vec<_>>());
+    let Some((i, hit, Gain { ns, rank, device: index, is_slowest, .. })) = best.map(|best| gains[best]) else {
+        return once(judged, hits()).unwrap_or_else(|| {
+            let idle = summaries.iter().map(|summary| 1.0 - summary.busy()).fold(0.0, f64::max);
+            format!("No single cause limits it: its devices are idle {} of their time at most", percent(idle))
+        });
     };
-    let most = device(hit.device, judged[i].trace.info.rank);
+    // Where the device that gains has as much of the time as any, it is told of that.
+    let is_own = |of: &&(usize, &Hit, Gain)| {
+        of.1.rule == hit.rule && (judged[of.0].trace.info.rank, of.1.device) == (rank, index)
+    };
+    let own = gains.iter().find(is_own).filter(|own| own.1.measured >= hit.measured * ALIKE);
+    let (i, hit) = own.map_or((i, hit), |own| (own.0, own.1));
     let step = summaries.iter().find(|of| (of.rank, of.makeup.device) == (rank, index)).and_then(Summary::step_ns);
     let period = hit.once.as_ref().filter(|once| once.comes_back()).map(|once| once.step_ns());
     let step = period.or(step);
     let step = step.map(|step| format!(" of {}", format::duration(step))).unwrap_or_default();
-    let gain = format::duration(ns);
-    let of = device(index, rank);
+    let (most, of) = (device(hit.device, judged[i].trace.info.rank), device(index, rank));
     let whose = match of == most {
         true => String::new(),
         false if is_slowest => format!(" on {of}, the slowest"),
         false => format!(" on {of}"),
     };
+    let help = match &hit.late {
+        Some(late) => {
+            sooner(hit, late, judged[i].trace.info.rank, &format!("{}{step} per step{whose}", format::duration(ns)))
+        }
+        None => ended(hit, ns, (&step, &whose), &most),
+    };
+    format!("What would help most: {help}")
+}
+
+/// Late ranks that come sooner.
+///
+/// * `gain`: what that saves, of what and on which device.
+fn sooner(hit: &Hit, late: &LateRank, own: Option<u32>, gain: &str) -> String {
+    let mut ranks: Vec<u32> = late.also_late.iter().copied().chain(own).collect();
+    ranks.sort_unstable();
+    let alone = hit.alone_ns_per_step.map(|ns| format!("; {} alone {}", ranks_of(own.as_slice()), format::saving(ns)));
+    let alone = alone.unwrap_or_default();
+    format!("{} arriving sooner at collectives: that saves at most {gain}{alone}", ranks_of(&ranks))
+}
+
+/// A cause that ends.
+///
+/// * `ns`: what that saves.
+/// * `step`, `whose`: of what, and on which device if that is another than `most`, which has most of it.
+fn ended(hit: &Hit, ns: DurNs, (step, whose): (&str, &str), most: &str) -> String {
+    let gain = format::duration(ns);
     let (by_all, by_one) = match hit.alone_ns_per_step {
         Some(ns) => ("ended on all ranks, ", format!("; ended on {most} alone, {}", format::saving(ns))),
         None => ("", String::new()),
     };
     // What more it saves is of the device that has most of it.
-    if let Some(more) = hit.beyond_overlap_ns().filter(|_| of == most) {
+    if let Some(more) = hit.beyond_overlap_ns().filter(|_| whose.is_empty()) {
         return format!(
-            "What would help most: {}, most on {most} ({}): that saves at most {}{step} per step; {by_all}{} alone saves \
-             at most {gain}{by_one}",
+            "{}, most on {most} ({}): that saves at most {}{step} per step{}",
             beyond_overlap(hit),
             percent(hit.measured),
             format::duration(more),
-            named(hit),
+            of_overlap(hit, &gain),
         );
     }
     let it = if by_all.is_empty() { "that" } else { "it" };
     format!(
-        "What would help most: {}, most on {most} ({}): {by_all}{it} saves at most {gain}{step} per step{whose}{by_one}",
+        "{}, most on {most} ({}): {by_all}{it} saves at most {gain}{step} per step{whose}{by_one}",
         named(hit),
         percent(hit.measured),
     )
+}
+
+/// What cost most in one step alone.
+fn once<'a>(judged: &[Judged<'_>], hits: impl Iterator<Item = (usize, &'a Hit)>) -> Option<String> {
+    let once = hits.filter_map(|(i, hit)| Some((i, hit, hit.once.as_ref()?)));
+    // That a rank is late once is told after this.
+    let (i, hit, once) = once.filter(|of| of.1.rule != Rule::LateRank).max_by_key(|of| of.2.ns)?;
+    Some(format!(
+        "What would help most: {}, on {}: {} once, in {}; a longer recording shows whether it comes back",
+        named(hit),
+        device(hit.device, judged[i].trace.info.rank),
+        format::duration(once.ns),
+        clipped(&once.step),
+    ))
 }
 
 /// The rank for which the others wait most, if that is a finding.
@@ -302,10 +364,11 @@ fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
         (0, _) => format!("rank {rank} itself waits for none"),
         (ns, n_steps) => format!("rank {rank} itself waits {} for others", in_steps(ns, n_steps, "own ")),
     };
-    Some(format!(
-        "Rank {rank} comes last to {n_late} of {calls} judged collectives: {others} {}; {own}",
-        in_steps(hit.amount, hit.n_steps, "")
-    ))
+    let waits = match &hit.once {
+        Some(once) => format!("{}, nearly all of it in {}", format::duration(hit.amount), clipped(&once.step)),
+        None => in_steps(hit.amount, hit.n_steps, ""),
+    };
+    Some(format!("Rank {rank} comes last to {n_late} of {calls} judged collectives: {others} {waits}; {own}"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod help;
 
 use self::help::only_tells;
-pub use self::help::{beyond_overlap, named};
+pub use self::help::{best, beyond_overlap, named, of_overlap};
 
 use std::sync::Arc;
 
@@ -68,12 +68,18 @@ impl<'a> Summary<'a> {
             let gains = |hit: &&Hit| hit.saved_ns().is_some() || hit.once.is_some();
             let together = |hit: &Hit| together(hit, device, &verdicts.run);
             let gain = |hit: &Hit| together(hit).map_or(hit.weight(), |both| both.1);
-            let best = hits().filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
+            let mut ranked: Vec<(usize, &Hit, DurNs)> = hits().filter(gains).map(|hit| (0, hit, gain(hit))).collect();
+            ranked.sort_by_key(|hit| hit.1.weight());
+            let best = best(&ranked).map(|best| ranked[best].1);
             let cause = makeup.causes.first().map(|cause| cause.0);
             let most = hits().find(|hit| hit.rule.cause() == cause && cause.is_some());
             let ends = |hit: &&Hit| hit.rule.cause().is_some_and(|cause| !only_tells(cause));
             let endable = hits().filter(ends).max_by_key(|hit| hit.amount);
-            let is_of_kernels = |hit: &&Hit| KERNELS.contains(&hit.rule) && hit.severity > Severity::Note;
+            // What mostly runs beside other kernels saves little.
+            let most_exposed = makeup.exposed_kind().1;
+            let is_exposed = |hit: &Hit| 2 * hit.exposed_ns >= hit.amount || hit.exposed_ns >= most_exposed;
+            let is_of_kernels =
+                |hit: &&Hit| KERNELS.contains(&hit.rule) && hit.severity > Severity::Note && is_exposed(hit);
             let kernels = hits().filter(is_of_kernels).max_by_key(|hit| hit.amount);
             let late = device.checks.iter().find(|check| check.rule == Rule::LateRank);
             let late_ns = late.and_then(|check| check.ceiling_ns_per_step);

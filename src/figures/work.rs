@@ -90,7 +90,8 @@ pub fn kernels(vendor: Vendor) -> Part<KernelTotals> {
     let UnitNames { efficiency, efficiency_help, cores, .. } = UnitNames::of(vendor);
     const THEORETICAL: &str =
         "Theoretical occupancy: warps that fit on a multiprocessor, of those it can hold; weighted by duration";
-    const RECORDED: &str = "Occupancy as the profiler estimated it; weighted by duration";
+    const RECORDED: &str = "Occupancy that the profiler estimated: the theoretical one, or less where the grid of a launch has \
+        too few blocks to fill all multiprocessors that far; weighted by duration";
     const LAUNCH: &str = "Empty where the calls differ in it; By shape separates them";
     fn launch(row: &KernelTotals, cell: impl Fn(Launch) -> Cell) -> Cell {
         Cell::or_empty(row.launch, cell)
@@ -103,8 +104,8 @@ pub fn kernels(vendor: Vendor) -> Part<KernelTotals> {
         number "share", "Share", 62, Cell::Share(row.share), "Part of the time of all kernels, added up; in a selected range, of their time within it";
         with spread();
         with queue();
-        number "occupancy", "Occupancy", 84, Cell::or_empty(row.occupancy, Cell::Share), THEORETICAL;
-        number "recorded_occupancy", "Recorded", 84, Cell::or_empty(row.recorded_occupancy, Cell::Share), RECORDED;
+        number "occupancy", "Theoretical occupancy", 150, Cell::or_empty(row.occupancy, Cell::Share), THEORETICAL;
+        number "recorded_occupancy", "Est. achieved occupancy", 160, Cell::or_empty(row.recorded_occupancy, Cell::Share), RECORDED;
         number "sm_efficiency", efficiency, 96, Cell::or_empty(row.sm_efficiency, Cell::Share), efficiency_help;
         words "tensor_cores", cores, 92, Cell::or_empty(row.tensor_cores, |uses| Cell::Flag(uses, &["no", "yes"])),
             tensor_cores::RULES;

@@ -166,13 +166,27 @@ pub fn bytes_of(trace: &Trace, kernel: SliceId) -> Option<u64> {
     key(trace, source, true).bytes
 }
 
-/// The bytes of an element of a collective kernel, and those that it moves by their bus factor, see
-/// [`CollectiveOp::bus_factor`]; each as far as recorded. Cost: O(depth of its launch).
-pub fn payload_of(trace: &Trace, kernel: SliceId) -> (Option<u8>, Option<f64>) {
+/// What a collective kernel moves, each as far as recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload {
+    pub element_bytes: Option<u8>,
+    /// The bytes by their bus factor, see [`CollectiveOp::bus_factor`].
+    pub bus_bytes: Option<f64>,
+    /// Whether it goes from one rank to another. The kernel of such a call also runs all-to-all, so its name alone does
+    /// not tell.
+    pub is_point_to_point: bool,
+}
+
+/// Cost: O(depth of the launch of the kernel).
+pub fn payload_of(trace: &Trace, kernel: SliceId) -> Payload {
     let source = source(trace, kernel);
     let Key { op, n_ranks, bytes, .. } = key(trace, source, true);
-    let bus_bytes = bytes.zip(op.bus_factor(n_ranks)).map(|(bytes, factor)| bytes as f64 * factor);
-    (parameters(trace, source).and_then(|call| call.element_bytes), bus_bytes)
+    let is_recorded = matches!(source, Source::Recorded(..));
+    Payload {
+        element_bytes: parameters(trace, source).and_then(|call| call.element_bytes),
+        bus_bytes: bytes.zip(op.bus_factor(n_ranks)).map(|(bytes, factor)| bytes as f64 * factor),
+        is_point_to_point: op.is_point_to_point() || op == CollectiveOp::SendRecv && is_recorded,
+    }
 }
 
 /// The parameters of a kernel, where they were recorded.

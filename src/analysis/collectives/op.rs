@@ -48,6 +48,11 @@ impl CollectiveOp {
         PARTS.iter().find(|(part, _)| name.contains(part)).map_or(Self::Unknown, |known| known.1)
     }
 
+    /// Whether the call on one rank has another name, or another partner, than that on the next.
+    pub(super) fn is_point_to_point(self) -> bool {
+        matches!(self, Self::Send | Self::Recv)
+    }
+
     /// Its name, after PyTorch's names of collectives.
     pub fn label(self) -> &'static str {
         match self {

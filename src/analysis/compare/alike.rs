@@ -1,6 +1,7 @@
-//! Whether nearly all work of two recordings changed alike, as where one ran on a slower or a busier machine.
+//! Whether nearly all work of two recordings changed alike, as where one ran on a slower or a busier machine, or that of
+//! one name alone.
 
-use super::{Change, FunctionChange, NamedChange, TimePart};
+use super::{Change, Compared, FunctionChange, NamedChange, TimePart};
 use crate::analysis::collectives::is_collective_name;
 use crate::analysis::host_roles::{Role, Waits, role_of, waits};
 use crate::model::{DurNs, SliceKind};
@@ -56,6 +57,27 @@ impl Alike {
     pub(super) fn explains(&self, step: &Change) -> bool {
         let [before, after] = step.per_step().map(|ns| ns as f64);
         self.factor.powi(2) >= before.max(after) / before.min(after)
+    }
+}
+
+impl Compared {
+    /// The work of a device that alone changed: it makes nearly all of the difference of a step, and all other work, which
+    /// has more time, takes as long as before. Collectives do not count, which wait. Cost: O(n) for n names.
+    pub fn only_change(&self) -> Option<&NamedChange> {
+        /// Of the time of the other work: the clocks of a device vary by about so much.
+        const SAME: f64 = 0.01;
+        let (_, step) =
+            self.times.first().filter(|_| self.has_steps && !self.has_whole_graphs && !self.has_compiled)?;
+        let mut all = self.work.iter().filter(|one| !is_collective_name(&one.name));
+        let most = all.next()?;
+        let (mut before_ns, mut changed_ns) = (0.0, 0.0);
+        for one in all {
+            before_ns += one.time.per_step()[0] as f64;
+            changed_ns += one.time.difference().abs() as f64;
+        }
+        let share = most.time.difference() as f64 / step.difference() as f64;
+        let is_most = share >= NEARLY_ALL && before_ns >= most.time.per_step()[0] as f64;
+        (is_most && changed_ns <= before_ns * SAME).then_some(most)
     }
 }
 
@@ -143,6 +165,26 @@ mod tests {
         after.push(("new", 3_000 * US));
         let all = compared(&host(&before), &host(&after));
         assert_eq!((factor(&all), all.verdict), (None, Verdict::Slower));
+    }
+
+    #[test]
+    fn one_kernel_that_alone_changed_is_known() {
+        let of = |gemm: i64, add: i64, norm: i64| {
+            let kernels = [("gemm", gemm * US), ("add", add * US), ("norm", norm * US)];
+            training(&[(gemm + add + norm) * US; 8], &kernels)
+        };
+        let only = |after: [i64; 3]| {
+            let all = compared(&of(1_000, 1_000, 2_000), &of(after[0], after[1], after[2]));
+            all.only_change().map(|one| one.name.clone())
+        };
+        assert_eq!(only([1_150, 1_000, 2_000]).as_deref(), Some("gemm"));
+        assert_eq!(only([800, 1_000, 2_000]).as_deref(), Some("gemm"));
+        // 1 % of the others, of the difference a tenth.
+        assert_eq!(only([1_270, 1_030, 2_000]).as_deref(), Some("gemm"));
+        assert_eq!(only([1_270, 1_031, 2_000]), None);
+        assert_eq!(only([1_100, 1_012, 2_000]), None, "of the difference too much is of others");
+        assert_eq!(only([1_000, 1_000, 2_200]).as_deref(), Some("norm"));
+        assert_eq!(only([1_000, 1_000, 2_000]), None);
     }
 
     #[test]

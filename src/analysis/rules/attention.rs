@@ -4,8 +4,9 @@
 //! and in the backward pass; losses, and what has other products between, are none. Elementwise work between them (scale, mask,
 //! mask, dropout) belongs to it too, but is not counted: it may be something else.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
+use super::exposed::{Groups, exposed_ns};
 use super::{Device, Hit, Rule};
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, TrackId};
 
@@ -21,6 +22,8 @@ pub struct StepwiseAttention {
     pub kernels_ns: DurNs,
     /// Of that, the kernels of these softmaxes and products.
     pub total_ns: DurNs,
+    /// Of that, what no other kernel computes beside.
+    pub exposed_ns: DurNs,
     /// Of these, the softmaxes.
     pub softmax_ns: DurNs,
     /// Of these, what `scaled_dot_product_attention` runs, which then has no fused kernel for it.
@@ -45,6 +48,7 @@ struct Step {
     ts: TimeNs,
     /// `None` for a kernel of another operator.
     part: Option<(Part, SliceId)>,
+    n_kernels: usize,
     ns: DurNs,
     longest: TimeRange,
 }
@@ -66,12 +70,16 @@ impl Device<'_, '_> {
         let found = StepwiseAttention { kernels_ns, ..self.find_attention() };
         let range = (found.count > 0).then_some(found.longest);
         let attention = Hit { count: found.count, range, ..self.hit(Rule::StepwiseAttention, found.total_ns) };
-        self.out.check(Hit { attention: found, ..attention });
+        self.out.check(Hit { attention: found, exposed_ns: found.exposed_ns, ..attention });
     }
 
     /// Cost: O(strings), and where operators have both names O(k · depth + k log k) for k kernels of the device.
     fn find_attention(&self) -> StepwiseAttention {
-        let steps = self.steps_of_attention();
+        let (steps, kernels) = self.steps_of_attention();
+        let mut left = &kernels[..];
+        let own_kernels: Vec<&[SliceId]> =
+            steps.iter().map(|step| left.split_off(..step.n_kernels).unwrap_or_default()).collect();
+        let mut counted: HashSet<SliceId> = HashSet::new();
         let mut out = StepwiseAttention::default();
         let mut is_counted = vec![false; steps.len()];
         let named: Vec<usize> = (0..steps.len()).filter(|&i| steps[i].part.is_some()).collect();
@@ -87,6 +95,7 @@ impl Device<'_, '_> {
             }
             let is_called = steps[softmax].part.is_some_and(|part| self.is_called(part.1));
             let own = around.iter().filter(|&&i| !std::mem::replace(&mut is_counted[i], true));
+            let own = own.inspect(|&&i| counted.extend(own_kernels[i]));
             let ns = own.map(|&i| steps[i].ns).sum::<DurNs>();
             out.count += 1;
             out.total_ns += ns;
@@ -96,17 +105,22 @@ impl Device<'_, '_> {
                 out.longest = steps[softmax].longest;
             }
         }
+        if out.count > 0 {
+            let is_counted = |i: usize| Groups::from(counted.contains(&SliceId(i as u32)));
+            let exposed = exposed_ns(self.of.trace, self.busy.process, self.window.time, is_counted);
+            out.exposed_ns = exposed.map_or(out.total_ns, |of_groups| of_groups[0]);
+        }
         out
     }
 
-    /// The kernels of the window by the operators that launched them, as each thread launched them; empty where no
-    /// operators are parts of attention.
-    fn steps_of_attention(&self) -> Vec<Step> {
+    /// The kernels of the window by the operators that launched them, as each thread launched them, and all of them in that
+    /// order; empty where no operators are parts of attention.
+    fn steps_of_attention(&self) -> (Vec<Step>, Vec<SliceId>) {
         let (trace, slices) = (self.of.trace, &self.of.trace.slices);
         let parts = trace.strings.iter().filter_map(|(id, name)| Some((id, part_of(name)?)));
         let parts: HashMap<StringId, Part> = parts.collect();
         if ![Part::Product, Part::Softmax].iter().all(|part| parts.values().any(|known| known == part)) {
-            return Vec::new();
+            return Default::default();
         }
         let kernels = trace.tracks_of(self.busy.process).flat_map(|track| trace.track_slices(track));
         let is_judged = |&i: &usize| slices.kind[i] == SliceKind::Kernel && self.window.time.contains(slices.ts[i]);
@@ -116,19 +130,21 @@ impl Device<'_, '_> {
             let named = |slice: SliceId| Some((*parts.get(&slices.name[slice.idx()])?, slice));
             let (part, longest) = (slices.ancestors(call).find_map(named), slices.time(kernel));
             let (thread, ts) = (slices.track_of(call), slices.ts[call.idx()]);
-            Some(Step { thread, ts, part, ns: longest.dur(), longest })
+            Some((Step { thread, ts, part, n_kernels: 1, ns: longest.dur(), longest }, kernel))
         };
-        let mut steps: Vec<Step> = kernels.filter(is_judged).filter_map(step).collect();
-        steps.sort_by_key(|step| (step.thread, step.ts));
+        let mut steps: Vec<(Step, SliceId)> = kernels.filter(is_judged).filter_map(step).collect();
+        steps.sort_by_key(|(step, _)| (step.thread, step.ts));
+        let (mut steps, kernels): (Vec<Step>, Vec<SliceId>) = steps.into_iter().unzip();
         steps.dedup_by(|next, kept| {
             let is_same = next.part.is_some() && next.part == kept.part;
             if is_same {
+                kept.n_kernels += next.n_kernels;
                 kept.ns += next.ns;
                 kept.longest = if kept.longest.dur() < next.longest.dur() { next.longest } else { kept.longest };
             }
             is_same
         });
-        steps
+        (steps, kernels)
     }
 
     fn is_called(&self, operator: SliceId) -> bool {

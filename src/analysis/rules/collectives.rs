@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 
 use crate::analysis::busy::DeviceBusy;
-use crate::analysis::collectives::{CollectiveKernels, bytes_of, payload_of};
+use crate::analysis::collectives::{CollectiveKernels, Payload, bytes_of, payload_of};
 use crate::model::time::{length_within, unite};
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace};
 
@@ -67,17 +67,20 @@ pub struct Transfers {
     /// The same of those that were matched with other ranks, without the time in which they waited for these.
     matched_ns: DurNs,
     matched_bytes: f64,
+    /// Time without compute in which data is sent from one rank to another.
+    pub point_to_point_ns: DurNs,
 }
 
 impl Transfers {
     /// Cost: O(slices of the device).
     pub fn of(trace: &Trace, busy: &DeviceBusy, window: TimeRange) -> Self {
-        let (mut out, mut collectives) = (Self::default(), CollectiveKernels::new(trace));
+        let (mut out, mut collectives, mut sent) = (Self::default(), CollectiveKernels::new(trace), Vec::new());
         for (kernel, time) in kernels(trace, busy.process, window) {
             if !collectives.contains(kernel) {
                 continue;
             }
-            let (element_bytes, bus_bytes) = payload_of(trace, kernel);
+            let Payload { element_bytes, bus_bytes, is_point_to_point } = payload_of(trace, kernel);
+            sent.extend(is_point_to_point.then_some(time));
             if let Some(bytes) = element_bytes {
                 out.typed_ns += time.dur();
                 out.narrow_ns += if bytes <= 2 { time.dur() } else { 0 };
@@ -87,6 +90,8 @@ impl Transfers {
                 out.bus_bytes += bytes;
             }
         }
+        unite(&mut sent);
+        out.point_to_point_ns = sent.iter().map(|&span| length_within(&busy.exposed_comm, span)).sum();
         out
     }
 
@@ -99,7 +104,7 @@ impl Transfers {
     ///
     /// * `ns`: its duration without the time in which it waited for them.
     pub(super) fn add_matched(&mut self, trace: &Trace, kernel: SliceId, ns: DurNs) {
-        if let Some(bytes) = payload_of(trace, kernel).1 {
+        if let Some(bytes) = payload_of(trace, kernel).bus_bytes {
             self.matched_ns += ns;
             self.matched_bytes += bytes;
         }

@@ -61,6 +61,9 @@ pub struct Hit {
     /// What is saved at most per step, or without steps of all, of its time in which the device copies or communicates,
     /// where that is less than all of it: the host launches no sooner.
     pub paced: Option<Reach>,
+    /// Of a hit about kernels of a sort: what of their time no other kernel computes beside, the most that fewer or faster
+    /// ones save. See [`super::ExposedKernels`].
+    pub exposed_ns: DurNs,
     /// The step that has nearly all of the time, if one of several has.
     pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
@@ -143,6 +146,14 @@ impl Hit {
         Some(ns).filter(|&ns| ns > overlap + n_steps)
     }
 
+    /// Whether nearly all of its time is in sends and receives between two ranks each, as between the stages of a
+    /// pipeline: what takes long there is that one stage waits for the other.
+    pub fn is_between_stages(&self) -> bool {
+        const OTHERS: DurNs = 10;
+        let sent_ns = self.transfers.point_to_point_ns;
+        sent_ns > 0 && OTHERS.saturating_mul(self.amount - sent_ns) <= self.amount
+    }
+
     /// By how much it comes before others of its severity: what ending it saves, else its amount.
     pub fn weight(&self) -> i64 {
         // It is not a cause, and others say why.
@@ -192,6 +203,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         ahead_ns: 0,
         small_ns: 0,
         paced: None,
+        exposed_ns: 0,
         once: None,
         recurring: None,
         data_time: None,

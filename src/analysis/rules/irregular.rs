@@ -129,13 +129,9 @@ fn longer_group(sorted: &[DurNs], first: DurNs, least: f64) -> Option<usize> {
 }
 
 impl Device<'_, '_> {
-    /// The name of the step that begins at `start` on the device, else its number.
+    /// See [`Steps::name_on`].
     pub(super) fn step_name(&self, start: TimeNs) -> String {
-        let Some(steps) = self.of.steps else { return String::new() };
-        let Boundaries { device, .. } = steps.on(self.busy.process);
-        let k = device.partition_point(|&boundary| boundary < start);
-        let is_named = device.len() == steps.boundaries.len();
-        steps.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1))
+        self.of.steps.map_or_else(String::new, |steps| steps.name_on(self.busy.process, start))
     }
 
     /// The step that differs most from the median of those that count. A first step that does not count because it

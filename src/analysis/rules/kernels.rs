@@ -1,7 +1,8 @@
 //! Kernels of a device by duration.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
+use super::exposed::{Groups, exposed_ns};
 use super::kernel_kind::KernelKind;
 use super::{Device, Hit, Rule, Shares, Thresholds, is_generated};
 use crate::analysis::collectives::CollectiveKernels;
@@ -53,6 +54,59 @@ pub struct KernelStats {
     pub kinds: [DurNs; KernelKind::N],
     /// Of the time of matrix products and convolutions.
     pub matmul: MatmulTime,
+    pub exposed: ExposedKernels,
+}
+
+/// Groups of kernels beside their kinds.
+const FP32: usize = KernelKind::N;
+const WIDE: usize = FP32 + 1;
+const LARGEST: usize = FP32 + 2;
+
+/// What of the time of some kernels no other kernel computes beside: the most that fewer or faster ones of these save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExposedKernels {
+    /// By [`KernelKind`].
+    pub kinds: [DurNs; KernelKind::N],
+    /// Matrix products in fp32 without tensor cores.
+    pub fp32_ns: DurNs,
+    /// Those with tensor cores and inputs of more than 16 bits.
+    pub wide_ns: DurNs,
+    /// The kernels of the name with most time.
+    pub largest_ns: DurNs,
+}
+
+impl ExposedKernels {
+    /// * `names`: of all kernels that count, and of those with most time.
+    /// * `all`: the whole of their times.
+    fn of(
+        (trace, process, window): (&Trace, ProcessId, TimeRange),
+        (names, largest): (&[StringId], &HashSet<StringId>),
+        all: Self,
+    ) -> Self {
+        let groups = |name: StringId| {
+            let (full, kind) = (trace.strings.get(name), KernelKind::of(&short(trace, name)));
+            let is_fp32 = is_fp32_matmul(full);
+            let is_wide = !is_fp32 && is_on_tensor_cores(full) && !is_narrow(full);
+            let is_of = |fits: bool, group: usize| Groups::from(fits) << group;
+            is_of(true, kind as usize)
+                | is_of(is_fp32, FP32)
+                | is_of(is_wide, WIDE)
+                | is_of(largest.contains(&name), LARGEST)
+        };
+        let groups: HashMap<StringId, Groups> = names.iter().map(|&name| (name, groups(name))).collect();
+        let of_kernel = |i: usize| groups.get(&trace.slices.name[i]).copied().unwrap_or_default();
+        let Some(ns) = exposed_ns(trace, process, window, of_kernel) else { return all };
+        Self {
+            kinds: std::array::from_fn(|kind| ns[kind]),
+            fp32_ns: ns[FP32],
+            wide_ns: ns[WIDE],
+            largest_ns: ns[LARGEST],
+        }
+    }
+}
+
+fn is_on_tensor_cores(kernel: &str) -> bool {
+    KernelKind::of(kernel) == KernelKind::Matmul && uses_tensor_cores(kernel) == Some(true)
 }
 
 /// Time of matrix products and convolutions by what their names say of their precision; the rest is unknown.
@@ -159,7 +213,7 @@ impl KernelStats {
             if is_fp32_matmul(full) {
                 let product = product_name(full).map_or_else(|| short(trace, name), str::to_owned);
                 products.entry(product).or_default().add(&of_name);
-            } else if KernelKind::of(full) == KernelKind::Matmul && uses_tensor_cores(full) == Some(true) {
+            } else if is_on_tensor_cores(full) {
                 matmul.tensor_ns += of_name.total_ns;
                 matmul.narrow_ns += if is_narrow(full) { of_name.total_ns } else { 0 };
             }
@@ -178,7 +232,7 @@ impl KernelStats {
             longest: sums.longest,
         };
         let is_largest = |name: &StringId| sums.first().is_some_and(|largest| largest.0 == short(trace, *name));
-        let largest: Vec<StringId> = names.into_iter().filter(is_largest).collect();
+        let largest: HashSet<StringId> = names.iter().copied().filter(is_largest).collect();
         let largest_runs_ns = runs_ns(trace, process, window, &largest);
         matmul.fp32_ns = fp32.total_ns;
         let (mut kinds, mut elementwise) = ([0; KernelKind::N], Group::default());
@@ -189,7 +243,14 @@ impl KernelStats {
                 elementwise.add(name, of_name);
             }
         }
+        let all = ExposedKernels {
+            kinds,
+            fp32_ns: matmul.fp32_ns,
+            wide_ns: matmul.tensor_ns - matmul.narrow_ns,
+            largest_ns: sums.first().map_or(0, |largest| largest.1.total_ns),
+        };
         let mut out = Self {
+            exposed: ExposedKernels::of((trace, process, window), (&names, &largest), all),
             fp32,
             elementwise,
             matmul,
@@ -214,7 +275,7 @@ impl KernelStats {
 }
 
 /// The time of the window in which at least one kernel of these names runs.
-fn runs_ns(trace: &Trace, process: ProcessId, window: TimeRange, names: &[StringId]) -> DurNs {
+fn runs_ns(trace: &Trace, process: ProcessId, window: TimeRange, names: &HashSet<StringId>) -> DurNs {
     let slices = &trace.slices;
     let all = trace.tracks_of(process).flat_map(|track| trace.track_slices(track));
     let all = all.filter(|&i| slices.kind[i] == SliceKind::Kernel && names.contains(&slices.name[i]));
@@ -244,11 +305,11 @@ impl Device<'_, '_> {
         };
         self.out.check(slow);
         if self.of.run.has_tensor_cores {
-            self.group(Rule::Fp32Matmul, &stats.fp32);
+            self.group(Rule::Fp32Matmul, &stats.fp32, stats.exposed.fp32_ns);
         }
         self.stepwise_attention(stats.total_ns);
         if self.of.run.is_torch {
-            self.group(Rule::Elementwise, &stats.elementwise);
+            self.group(Rule::Elementwise, &stats.elementwise, stats.exposed.kinds[KernelKind::Elementwise as usize]);
         }
         let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
         if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
@@ -272,10 +333,16 @@ impl Device<'_, '_> {
     }
 
     /// The time of kernels that have something in common.
-    fn group(&mut self, rule: Rule, group: &Group) {
+    fn group(&mut self, rule: Rule, group: &Group, exposed_ns: DurNs) {
         let Group { count, total_ns, longest, ref names } = *group;
         let names = names.iter().take(3).map(|name| name.1.clone()).collect();
-        self.out.check(Hit { count, range: (count > 0).then_some(longest), names, ..self.hit(rule, total_ns) });
+        self.out.check(Hit {
+            count,
+            range: (count > 0).then_some(longest),
+            names,
+            exposed_ns,
+            ..self.hit(rule, total_ns)
+        });
     }
 }
 
@@ -313,6 +380,28 @@ mod tests {
         assert_eq!(stats.largest.unwrap().name, "a");
         // From 20 to 150 and from 390 to 400.
         assert_eq!(stats.largest_runs_ns, 140);
+    }
+
+    #[test]
+    fn kernels_beside_others_are_exposed_where_they_run_alone() {
+        // Ten products of 400 µs one after the other, and after each an activation of 250 µs beside the next.
+        let streams = (0..10).flat_map(|i| {
+            let at = i * 400_000;
+            let relu = "void at::native::vectorized_elementwise_kernel<4>(int)";
+            let gemm = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n";
+            [
+                ("stream 7", SliceKind::Kernel, gemm, at, at + 400_000),
+                ("stream 13", SliceKind::Kernel, relu, at + 400_000, at + 650_000),
+            ]
+        });
+        let trace = TraceBuilder::from_slices(&streams.collect::<Vec<_>>()).finish();
+        let stats = KernelStats::of(&trace, devices(&trace)[0].process, TimeRange::ALL, &Thresholds::default());
+        let elementwise = KernelKind::Elementwise as usize;
+        assert_eq!((stats.kinds[elementwise], stats.exposed.kinds[elementwise]), (2_500_000, 250_000));
+        // The first one, and 150 µs of each other.
+        let gemm = 400_000 + 9 * 150_000;
+        let ExposedKernels { kinds, fp32_ns, wide_ns, largest_ns } = stats.exposed;
+        assert_eq!((kinds[KernelKind::Matmul as usize], fp32_ns, wide_ns, largest_ns), (gemm, 0, gemm, gemm));
     }
 
     #[test]

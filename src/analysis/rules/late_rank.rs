@@ -1,19 +1,25 @@
 //! Ranks that come late to collectives, for which the others wait.
 
 mod gains;
+mod longer;
 
 use hashbrown::HashMap;
 
 use super::collectives::SHORT;
 use super::irregular::Part;
-use super::{Check, Hit, Out, Rule, Thresholds, Verdicts, Window, hit};
-use crate::analysis::breakdown::breakdown;
+use super::{Check, Hit, Once, Out, Rule, Thresholds, Verdicts, Window, hit, per_step};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::collectives::host_backend;
 use crate::analysis::collectives::ranks::{Match, RankCalls, RankPart};
 use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::steps::Steps;
 use crate::model::time::length_within;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
+
+/// Among fewer steps nothing shows that a rank is late in one of them only.
+const MIN_STEPS: usize = 3;
+/// Share of the waiting that the other steps have at most: a tenth.
+const MOST_ELSEWHERE: DurNs = 10;
 
 /// What of some communication is waiting for other ranks, in nanoseconds, without compute meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,8 +45,8 @@ pub struct LateRank {
     pub calls: u64,
     /// How long it waited itself in such collectives, in nanoseconds, and in how many of its steps.
     pub own: (DurNs, usize),
-    /// What it spent more time on than the mean of the others before those, since all of them were equally far; the
-    /// most first. Less time is negative. In nanoseconds, all together.
+    /// What it spent more time on than the mean of the others, from the first to the last of the collectives in which they
+    /// wait for it; the most first. Less time is negative. In nanoseconds, all together.
     pub longer: Vec<(Part, DurNs)>,
     /// Ranks that come late as well: the gain is of all of them coming sooner. By number.
     pub also_late: Vec<u32>,
@@ -50,6 +56,7 @@ pub struct LateRank {
 #[derive(Clone, Copy, Debug)]
 pub struct OfRank<'a> {
     pub trace: &'a Trace,
+    pub steps: Option<&'a Steps>,
     pub busy: &'a [DeviceBusy],
     /// In the order of `busy`.
     pub ledgers: &'a [Ledger],
@@ -66,8 +73,8 @@ pub struct OfRank<'a> {
 ///   [`Held::reach`]. How much shorter its waits are then is taken from that of exposed communication, and for
 ///   collectives of the host from that of idle time in calls of collectives.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
-/// * What a rank does longer than the others is compared in the time since all of them were equally far, see
-///   [`RankPart::since`].
+/// * What a rank does longer than the others is compared in all of the time in which they take part in the same
+///   collectives.
 /// * Cost: O(parts + what the devices did between the collectives).
 pub fn with_ranks(calls: &RankCalls, traces: &[OfRank<'_>], thresholds: &Thresholds) -> Vec<Verdicts> {
     let mut job = Job { calls, traces, exposed: Vec::new(), waits: HashMap::new(), late: HashMap::new() };
@@ -162,14 +169,35 @@ impl Waits {
     }
 }
 
+/// That a rank came last to collectives.
+#[derive(Default)]
+struct Last {
+    /// Index of its device.
+    at: usize,
+    count: u64,
+    /// How long all others waited for it, by its own judged steps.
+    by_step: Vec<DurNs>,
+}
+
+impl Last {
+    /// The step in which the others wait for nearly all of the time that they do, if there is one of several, and how
+    /// long each does on average.
+    fn once(&self, window: &Window, n_others: DurNs) -> Option<(usize, DurNs)> {
+        let (step, &ns) = self.by_step.iter().enumerate().max_by_key(|step| step.1)?;
+        let total: DurNs = self.by_step.iter().sum();
+        let is_once = window.steps.len() >= MIN_STEPS && ns > 0 && MOST_ELSEWHERE * (total - ns) <= total;
+        is_once.then(|| (step, ns / n_others.max(1)))
+    }
+}
+
 struct Job<'a> {
     calls: &'a RankCalls,
     traces: &'a [OfRank<'a>],
     /// Of each part of [`RankCalls::parts`].
     exposed: Vec<Option<Exposed>>,
     waits: HashMap<DeviceKey, Waits>,
-    /// Of each trace: the device with which it came last, and how often.
-    late: HashMap<u32, (usize, u64)>,
+    /// Of each trace that came last.
+    late: HashMap<u32, Last>,
 }
 
 impl<'a> Job<'a> {
@@ -243,24 +271,30 @@ impl<'a> Job<'a> {
                     *waits.judged.entry(late.trace).or_default() += own_ns;
                 }
             }
-            if let Some((at, _)) = self.device(late).filter(|_| !of.is_first && !found.is_empty()) {
-                self.late.entry(late.trace).or_insert((at, 0)).1 += 1;
+            if let Some((at, window)) = self.device(late).filter(|_| !of.is_first && !found.is_empty()) {
+                let last = self.late.entry(late.trace).or_insert_with(|| Last { at, ..Last::default() });
+                last.count += 1;
+                let waits_ns = found.iter().map(|found| found.own_ns).sum();
+                per_step::add(&mut last.by_step, window.piece_of(late.time), waits_ns);
             }
         }
     }
 
     fn judge(mut self, mut all: Vec<Verdicts>, thresholds: &Thresholds) -> Vec<Verdicts> {
-        let mut found: Vec<(u32, Hit)> = self.late.iter().filter_map(|(&trace, &of)| self.hit(trace, of)).collect();
+        let mut found: Vec<(u32, Hit)> = self.late.iter().filter_map(|(&trace, last)| self.hit(trace, last)).collect();
         found.sort_by_key(|(trace, _)| *trace);
         let is_found = |hit: &Hit| thresholds.late_rank.reached(hit.measured).is_some();
         let late: Vec<u32> = found.iter().filter(|(_, hit)| is_found(hit)).map(|(trace, _)| *trace).collect();
-        self.add_gains(&late);
+        let is_once = |trace: u32| found.iter().any(|(other, hit)| *other == trace && hit.once.is_some());
+        self.add_gains(&late, is_once);
         for rank in &self.calls.ranks {
             self.add_waits(rank.trace, &mut all[rank.trace as usize]);
         }
         self.limit(&mut all);
+        let mut longer = self.longer(&late);
         for (trace, found) in found {
             let most = self.most_gained(trace, &all);
+            let most = most.filter(|_| found.once.is_none());
             let also_late = self.others(trace, &late);
             let alone = (!also_late.is_empty()).then(|| self.alone(trace, &all)).filter(|&ns| Some(ns) < most);
             let verdicts = std::mem::take(&mut all[trace as usize]);
@@ -268,14 +302,13 @@ impl<'a> Job<'a> {
             let own =
                 out.verdicts.checks.iter().position(|check| (check.rule, check.device) == (found.rule, found.device));
             let gain = own.map(|own| out.verdicts.checks.remove(own)).and_then(|check| check.ceiling_ns_per_step);
-            let is_late = late.contains(&trace);
-            let longer = if is_late { self.longer(trace) } else { (Vec::new(), None) };
-            let kind = found.late.clone().map(|late| LateRank { longer: longer.0, also_late, ..late });
+            let longer = longer.remove(&trace).unwrap_or_default();
+            let kind = found.late.clone().map(|late| LateRank { longer: longer.parts, also_late, ..late });
             out.check(Hit {
                 ceiling_ns_per_step: most,
                 alone_ns_per_step: alone,
                 late: kind,
-                range: longer.1,
+                range: longer.range,
                 ..found
             });
             if let Some(check) = out.verdicts.checks.last_mut() {
@@ -288,7 +321,8 @@ impl<'a> Job<'a> {
     }
 
     /// How long the others wait for a rank, by the time of them that is judged.
-    fn hit(&self, trace: u32, (at, late): (usize, u64)) -> Option<(u32, Hit)> {
+    fn hit(&self, trace: u32, last: &Last) -> Option<(u32, Hit)> {
+        let (at, late) = (last.at, last.count);
         let rank = self.calls.rank_of(trace)?;
         let others = self.calls.ranks.iter().filter(|other| other.job == rank.job && other.trace != trace);
         let (mut waits_ns, mut judged_ns, mut n_steps, mut n) = (0, 0, 0, 0);
@@ -304,7 +338,8 @@ impl<'a> Job<'a> {
             }
         }
         let of = &self.traces[trace as usize];
-        let device = of.busy.get(at)?.device;
+        let busy = of.busy.get(at)?;
+        let device = busy.device;
         let window = of.verdicts.windows.iter().find(|window| window.device == Some(device))?;
         let is_judged =
             |part: &RankPart| self.device(part).is_some_and(|(_, window)| part.time.intersect(window.time).is_some());
@@ -317,7 +352,12 @@ impl<'a> Job<'a> {
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
         // What the others wait is of their steps.
         let n_steps = n_steps / (n as usize).max(1);
-        Some((trace, Hit { count: late, n_steps, basis: window.basis, late: Some(kind), ..found }))
+        let once = last.once(window, n).zip(of.steps).map(|((step, ns), steps)| {
+            let mut once = Once::default();
+            (once.step, once.ns) = (steps.name_on(busy.process, window.steps[step].start), ns);
+            once
+        });
+        Some((trace, Hit { count: late, n_steps, basis: window.basis, once, late: Some(kind), ..found }))
     }
 
     /// Adds to the verdicts of a trace what its devices would gain, and how much of their communication is waiting.
@@ -393,56 +433,5 @@ impl<'a> Job<'a> {
                 Side::Host => makeup.idle_waiting_ns = ns,
             }
         }
-    }
-
-    /// What a rank spends more time on than the mean of the others before the collectives to which it comes last; and
-    /// when it did so longest, in trace time.
-    fn longer(&self, trace: u32) -> (Vec<(Part, DurNs)>, Option<TimeRange>) {
-        let mut longer: HashMap<Part, DurNs> = HashMap::new();
-        let mut longest: Option<(DurNs, TimeRange)> = None;
-        let is_its = |of: &&Match| !of.is_first && self.calls.late(of).trace == trace;
-        for of in self.calls.matches.iter().filter(is_its) {
-            let parts = self.calls.parts_of(of);
-            // Of collectives that run at once the first is the one that is waited for.
-            let waits = self.exposed_of(of).flatten().map(|exposed| exposed.own_ns).max().unwrap_or_default();
-            let since = |part: &RankPart| part.since.map(|since| TimeRange { start: since, end: part.time.start });
-            let times: Option<Vec<TimeRange>> = parts.iter().map(since).collect();
-            let Some(times) = times.filter(|_| waits > 0) else { continue };
-            let others = parts.len() as DurNs - 1;
-            let mut sums: HashMap<Part, DurNs> = HashMap::new();
-            for (part, time) in parts.iter().zip(&times) {
-                let factor = if part.trace == trace { others } else { -1 };
-                for (kind, ns) in self.spent(part, *time) {
-                    *sums.entry(kind).or_default() += factor * ns;
-                }
-                if part.trace == trace && longest.is_none_or(|(ns, _)| waits > ns) {
-                    longest = Some((waits, *time));
-                }
-            }
-            for (kind, ns) in sums {
-                *longer.entry(kind).or_default() += ns / others;
-            }
-        }
-        let mut longer: Vec<(Part, DurNs)> = longer.into_iter().filter(|&(_, ns)| ns != 0).collect();
-        longer.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
-        (longer, longest.map(|longest| longest.1))
-    }
-
-    /// What the device of a part did in a time; the parts sum to it.
-    fn spent(&self, part: &RankPart, time: TimeRange) -> Vec<(Part, DurNs)> {
-        let Some((at, _)) = self.device(part) else { return vec![(Part::Idle(GapClass::Unknown), time.dur())] };
-        let of = &self.traces[part.trace as usize];
-        let parts = breakdown(&of.busy[at], time);
-        let idle = of.ledgers.get(at).map(|ledger| ledger.totals(time));
-        let in_gaps = idle.map_or(0, |idle| idle.all.total_ns);
-        let by_class = idle.map(|idle| GapClass::ALL.map(|class| (class, idle.by_class[class as usize].total_ns)));
-        let mut spent = vec![
-            (Part::Compute, parts.compute_ns),
-            (Part::Communication, parts.exposed_comm_ns),
-            (Part::Copies, parts.exposed_copy_ns),
-            (Part::NotBegun, parts.idle_ns - in_gaps),
-        ];
-        spent.extend(by_class.into_iter().flatten().map(|(class, ns)| (Part::Idle(class), ns)));
-        spent
     }
 }

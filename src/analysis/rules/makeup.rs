@@ -1,6 +1,6 @@
 //! Composition of a device's time, healthy or not.
 
-use super::kernels::{Dominant, KernelStats, MatmulTime};
+use super::kernels::{Dominant, ExposedKernels, KernelStats, MatmulTime};
 use super::{Cause, KernelKind, Reach, Shares, Window};
 use crate::analysis::breakdown::Breakdown;
 use crate::analysis::gaps::GapClass;
@@ -51,6 +51,8 @@ pub struct Makeup {
     /// Kernel time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
     pub matmul: MatmulTime,
+    /// What of these no other kernel computes beside.
+    pub exposed: ExposedKernels,
     /// Idle time by [`Cause`], those that have any, the largest first.
     pub causes: Vec<(Cause, DurNs)>,
     /// Each of these by what went on meanwhile, the most first; sums to it.
@@ -84,7 +86,13 @@ impl Makeup {
         let meanwhile = causes.iter().map(classes).collect();
         let lead_ns = causes.iter().map(|cause| shares[cause.0 as usize].lead_ns).collect();
         let KernelStats {
-            total_ns: kernel_ns, largest: kernel, largest_runs_ns: kernel_runs_ns, kinds, matmul, ..
+            total_ns: kernel_ns,
+            largest: kernel,
+            largest_runs_ns: kernel_runs_ns,
+            kinds,
+            matmul,
+            exposed,
+            ..
         } = kernels;
         Self {
             device: window.device,
@@ -98,6 +106,7 @@ impl Makeup {
             reach: None,
             kinds,
             matmul,
+            exposed,
             causes,
             meanwhile,
             lead_ns,
@@ -125,7 +134,17 @@ impl Makeup {
 
     /// The kind of kernels with most time, and that time.
     pub fn kind(&self) -> (KernelKind, DurNs) {
-        let kinds = KernelKind::ALL.into_iter().zip(self.kinds);
-        kinds.max_by_key(|kind| kind.1).unwrap_or((KernelKind::Other, 0))
+        most_of(self.kinds)
     }
+
+    /// The kind with most time that no other kernel computes beside, and that time.
+    pub fn exposed_kind(&self) -> (KernelKind, DurNs) {
+        most_of(self.exposed.kinds)
+    }
+}
+
+/// Of equal ones the last.
+fn most_of(kinds: [DurNs; KernelKind::N]) -> (KernelKind, DurNs) {
+    let kinds = KernelKind::ALL.into_iter().zip(kinds);
+    kinds.max_by_key(|kind| kind.1).unwrap_or((KernelKind::Other, 0))
 }

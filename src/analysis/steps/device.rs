@@ -71,6 +71,14 @@ impl Steps {
         }
     }
 
+    /// The name of the step that begins at `start` on a device, else its number.
+    pub fn name_on(&self, process: ProcessId, start: TimeNs) -> String {
+        let Boundaries { device, .. } = self.on(process);
+        let k = device.partition_point(|&boundary| boundary < start);
+        let is_named = device.len() == self.boundaries.len();
+        self.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1))
+    }
+
     fn device(&self, process: ProcessId) -> Option<&DeviceSteps> {
         let at = self.devices.binary_search_by_key(&process, |device| device.process);
         at.ok().map(|at| &self.devices[at])

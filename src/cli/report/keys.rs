@@ -269,6 +269,12 @@ impl Report {
                 annotations.to_mut().note = OF_OWN_THREAD;
             }
         }
+        for clusters in tables.iter_mut().filter(|table| table.key == "clusters") {
+            let nothing_ends = |row| *clusters.cell(row, "ceiling_ns_per_step") == Cell::Ns(0);
+            if (0..clusters.rows.len()).any(nothing_ends) {
+                clusters.to_mut().note = NOTHING_ENDS;
+            }
+        }
         if self.lacks_events() {
             for table in tables.iter_mut().filter(|table| OF_IDLE_TIME.contains(&table.key)) {
                 table.to_mut().note = LACKS_EVENTS;
@@ -295,6 +301,10 @@ impl Report {
 
 /// What a gain is not, where blocks are from before the recording.
 const REPLACES: &str = "A block that replaces one of equal size from before the recording is not more here";
+
+/// Why a recurring gap has no bound on what ending it gains.
+const NOTHING_ENDS: &str = "Where max. more steps is empty, nothing that was recorded would end the gaps: they are inside \
+                            of CUDA graphs or between work that was queued, or no cause was recorded";
 
 /// Of which work the time of annotations on a device is.
 const OF_OWN_THREAD: &str = "On device: what the thread of the annotation launched; in the backward pass autograd's \

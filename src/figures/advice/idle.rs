@@ -1,10 +1,10 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER,
-    FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, LOADS,
-    Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_CACHED, NOT_FROM_DEVICE, NVIDIA, ON_CPU, ON_DEVICE,
-    OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
+    ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER, FROM_DEVICE,
+    FUSING_BACKEND, GRAPHS, IN_COMPILED, KEEPS_MEMORY, LOADS, Line, MAKES_ROOM, NEW_SHAPES, NO_GRAPHS, NO_STACKS,
+    NOT_CACHED, NOT_FROM_DEVICE, NVIDIA, ON_CPU, ON_DEVICE, OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD,
+    TORCH, UNFUSED, USUAL_SHAPES, communication,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -62,74 +62,6 @@ pub fn lines(rule: Rule) -> &'static [Line] {
             (OTHER, "Launch less: fuse kernels, give each more work, record what repeats as a CUDA graph"),
             (ALWAYS, "To check, see whether the launch-ahead grows and the gaps between kernels shrink"),
         ],
-        _ => waiting_lines(rule),
-    }
-}
-
-/// The same for communication and waiting for the device.
-fn waiting_lines(rule: Rule) -> &'static [Line] {
-    match rule {
-        Rule::ExposedCommunication => &[
-            (
-                ALONE,
-                "Compare the ranks first (Collectives by rank, of several traces that are open together): where one starts its \
-                 collectives late, the others wait for it, not for the network",
-            ),
-            (
-                WAITS,
-                "Look at the ranks first: most of it is not communication but waiting for the one that comes last. Collectives by rank (the table Collectives, or that of ranks in the report) say which, and the findings of that rank why",
-            ),
-            (
-                |case| TRAINS(case) && !WAITS(case),
-                "Overlap communication with the backward pass: DDP's bucket_cap_mb, FSDP's backward_prefetch and forward_prefetch",
-            ),
-            (
-                |case| INFERS(case) && !WAITS(case),
-                "Start communication as soon as its data is there, beside the compute that remains",
-            ),
-            (
-                |case| TRAINS(case) && !NARROW(case) && !WAITS(case),
-                "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)",
-            ),
-            (
-                |case| TRAINS(case) && NARROW(case) && !WAITS(case),
-                "Communicate less often (no_sync with gradient accumulation): most of it has elements of 16 bits or fewer already",
-            ),
-            (ALWAYS, "To check, the collectives take less time in which nothing computes, on every rank"),
-        ],
-        Rule::LateRank => LATE_RANK,
-        Rule::CollectiveCalls => &[
-            (
-                WAITS,
-                "Look at the ranks first: most of it is waiting for the one that comes last. Collectives by rank (the table Collectives, or that of ranks in the report) say which, and the findings of that rank why",
-            ),
-            (
-                |case| TORCH(case) && !WAITS(case),
-                "Launch collectives asynchronously (async_op=True) and wait as late as possible",
-            ),
-            (|case| OTHER(case) && !WAITS(case), "Launch collectives asynchronously and wait as late as possible"),
-            (
-                |case| !WAITS(case),
-                "Exchange sizes that do not change once, not in every step: the host must wait for them",
-            ),
-            (ALONE, "To check, compare the ranks: where one comes late to a collective, the others wait for it"),
-            (|case| !ALONE(case), "To check, the ranks wait less for each other in the table of collectives"),
-        ],
-        Rule::SmallCollectives => &[
-            (
-                TRAINS,
-                "Join them: DistributedDataParallel reduces gradients in buckets (bucket_cap_mb), or flatten tensors and reduce them in one call",
-            ),
-            (INFERS, "Join those that do not need one another's results into one call"),
-            (
-                INFERS,
-                "Where each needs the one before, as in tensor parallelism, use one-shot kernels over peer memory, and launch the step as a CUDA graph",
-            ),
-            (
-                ALWAYS,
-                "To check, the table of collectives has fewer and larger calls, and the gaps before them are gone",
-            ),
-        ],
         Rule::Synchronization => SYNCHRONIZATION,
         _ => host_lines(rule),
     }
@@ -143,30 +75,6 @@ const SAVE_ELSEWHERE: Line = (
 );
 const SAVE: Line =
     (SAVES, "Save less often, and only what a restart needs. To check, the step that saves is as long as the others");
-
-/// For a rank for which others wait.
-const LATE_RANK: &[Line] = &[
-    (
-        LATE_BY_COMPUTE,
-        "Give all ranks the same work: as many samples, tokens and layers, and shards of tables and experts of one size",
-    ),
-    (
-        |case| LATE_BY_COMPUTE(case) && NVIDIA(case),
-        "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
-         (nvidia-smi -q -d PERFORMANCE,CLOCK,ECC)",
-    ),
-    (
-        |case| LATE_BY_COMPUTE(case) && AMD(case),
-        "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
-         (amd-smi metric)",
-    ),
-    (
-        LATE_OTHERWISE,
-        "Look at this rank's own findings and gaps: logging, checkpoints or evaluation that one rank does for all, its \
-         data, and CPU cores that it shares with others",
-    ),
-    (ALWAYS, "To check, the ranks wait less for each other in the table of collectives, and none is late in its place"),
-];
 
 /// For waits of the host for the device.
 const SYNCHRONIZATION: &[Line] = &[
@@ -490,6 +398,6 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
         Rule::Profiler => {
             &[(ALWAYS, "Profile fewer things at once or fewer steps, and do not trust the length of these gaps")]
         }
-        _ => kernels::lines(rule),
+        _ => communication::lines(rule),
     }
 }

@@ -1,5 +1,6 @@
 //! Advice of the rules: what to do, and how to check it, as far as it fits the run.
 
+mod communication;
 mod idle;
 mod kernels;
 
@@ -141,6 +142,8 @@ const COUNTED: Fits = |case| case.hit.is_some_and(|hit| hit.no_work.counted > 0)
 const ALONE: Fits = |case| case.hit.is_none_or(|hit| hit.waiting.n_ranks == 0);
 /// Most of the communication is waiting for other ranks.
 const WAITS: Fits = |case| case.hit.is_some_and(|hit| hit.waiting.ns > hit.amount - hit.waiting.ns);
+/// Nearly all of the communication is between the stages of a pipeline.
+const STAGES: Fits = |case| case.hit.is_some_and(Hit::is_between_stages);
 /// What makes a rank late is mostly longer compute, or mostly not; either where nothing tells.
 const LATE_BY_COMPUTE: Fits = |case| case.late_by_compute() != Some(false);
 const LATE_OTHERWISE: Fits = |case| case.late_by_compute() != Some(true);
@@ -160,7 +163,8 @@ pub fn advice(case: &Case<'_>) -> Vec<String> {
         return std::iter::once(to_record(case)).chain(saves).chain(loads).collect();
     }
     let fit = idle::lines(case.rule).iter().filter(|(fits, _)| fits(case));
-    let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|(speed, is_transfer)| {
+    let moves = case.hit.filter(|hit| !hit.is_between_stages());
+    let bus = moves.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|(speed, is_transfer)| {
         let waiting =
             if is_transfer { "without waiting for other ranks" } else { "with waiting for other ranks included" };
         format!("Compare the bus bandwidth of the collectives, {speed:.2} GB/s {waiting}, with that of the links")

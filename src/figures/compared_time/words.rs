@@ -72,6 +72,9 @@ impl TimeComparison {
                 let [alike, cause] = self.alike(alike);
                 format!(". Also {alike}: so much of the difference points to {cause}")
             });
+            if let Some(only) = self.of_only_change() {
+                return format!("{word}: the difference is beyond {noise}. {only}. Repeat both to see that it stays");
+            }
             format!(
                 "{word}: the difference is beyond {noise}. Whether the program is {faster}, or the run as a whole, one \
                  recording of each does not tell: repeat both{alike}"
@@ -109,6 +112,23 @@ impl TimeComparison {
             }
         };
         format!("Whether the program is {faster} is not known: {unknown}")
+    }
+
+    /// That one kind of work alone changed.
+    fn of_only_change(&self) -> Option<String> {
+        let only = clipped(&self.compared.only_change()?.name);
+        Some(format!(
+            "{only} makes nearly all of it, and all other work of the device takes as long as before, to within 1 %: that \
+             is a change of this work, and not of the run as a whole"
+        ))
+    }
+
+    /// Whether a difference is of the program.
+    pub(super) fn of_what(&self) -> String {
+        self.of_only_change().unwrap_or_else(|| {
+            "One recording of each does not tell a change of the program from a run that was slower as a whole"
+                .to_owned()
+        })
     }
 
     /// By how much nearly all work changed alike, and what that may come from.

@@ -7,6 +7,8 @@ use crate::figures::format;
 use crate::figures::verdicts::{also, clipped, host_of, percent, ranks_of};
 use crate::model::DurNs;
 
+/// What helps where most communication is between the stages of a pipeline.
+const STAGES: &str = "pipeline stages that wait less for each other (more micro-batches, balanced stages)";
 /// A gain is little as less than one part of so many of a step.
 const LITTLE: DurNs = 20;
 /// How many times as fast kernels are taken to become where what they save is held against idle time that ends: nearly
@@ -43,13 +45,13 @@ impl Summary<'_> {
         let n_steps = self.window.steps.len().max(1) as DurNs;
         let is_fewer = |hit: &Hit| matches!(hit.rule, Rule::Elementwise | Rule::StepwiseAttention);
         let saved = |hit: &Hit| {
-            let half = hit.amount - hit.amount / AS_FAST;
+            let half = (hit.amount - hit.amount / AS_FAST).min(hit.exposed_ns);
             if is_fewer(hit) { half } else { self.reached(half) }
         };
         if let Some(hit) = self.kernels.filter(|hit| saved(hit) / n_steps > self.gain()) {
             let bound = match is_fewer(hit) {
-                true => self.less_than("they take", hit.amount),
-                false => self.as_far_as_it_reaches("they take", hit.amount),
+                true => self.less_than("they take", (hit.amount, hit.exposed_ns)),
+                false => self.as_far_as_it_reaches("they take", (hit.amount, hit.exposed_ns)),
             };
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
@@ -108,18 +110,17 @@ impl Summary<'_> {
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {
-            let alone = format::saving(alone);
-            return format!("{saves}{of}{per_step} if it ends on all ranks, {alone} on this alone");
+            let (alone, all) =
+                (format::saving(alone), if hit.late.is_some() { "all late ranks do" } else { "it ends on all ranks" });
+            return format!("{saves}{of}{per_step} if {all}, {alone} on this alone");
         }
         let then = hit.paced.map(waits_longer).unwrap_or_default();
         // The larger gain first: overlap alone saves less.
         if let Some(most) = hit.beyond_overlap_ns() {
             let [all, more] = [format::duration(most), self.more_steps(most)];
-            return format!(
-                "{}, which saves at most {all} of {of}{per_step}{more}{then}; {} alone saves at most {gain}",
-                beyond_overlap(hit),
-                named(hit)
-            );
+            let overlap = of_overlap(hit, &gain);
+            let help = beyond_overlap(hit);
+            return format!("{help}, which saves at most {all} of {of}{per_step}{more}{then}{overlap}");
         }
         // In a single step nothing shows that it comes back.
         if hit.rule == Rule::ModuleLoad && self.window.steps.len() == 1 {
@@ -141,18 +142,26 @@ impl Summary<'_> {
     }
 
     /// What fewer kernels save: less than all that these run now. The host launches the others sooner.
-    fn less_than(&self, they_take: &str, ns: DurNs) -> String {
+    ///
+    /// * `ns`: their time, and what of that no other kernel computes beside: no more is saved.
+    fn less_than(&self, they_take: &str, (ns, exposed_ns): (DurNs, DurNs)) -> String {
+        if exposed_ns < ns.min(self.makeup.parts.compute_ns) {
+            return format!(
+                "; this saves at most the {} in which no other kernel runs beside",
+                self.of_time(exposed_ns)
+            );
+        }
         format!("; this saves less than the {} that {they_take}", self.of_time(ns))
     }
 
     /// What faster kernels save: likewise, and no more than reaches past the launches after them.
-    fn as_far_as_it_reaches(&self, they_take: &str, ns: DurNs) -> String {
-        let reached = self.reached(ns);
+    fn as_far_as_it_reaches(&self, they_take: &str, (ns, exposed_ns): (DurNs, DurNs)) -> String {
+        let reached = self.reached(ns.min(exposed_ns));
         match self.makeup.reach {
-            Some(reach) if reached < ns.min(self.makeup.parts.compute_ns) => {
+            Some(reach) if reached < ns.min(exposed_ns).min(self.makeup.parts.compute_ns) => {
                 format!("; this saves at most {}{}", self.of_time(reached), waits_longer(reach))
             }
-            _ => self.less_than(they_take, ns),
+            _ => self.less_than(they_take, (ns, exposed_ns)),
         }
     }
 
@@ -181,7 +190,9 @@ impl Summary<'_> {
     /// what they use already.
     fn faster_products(&self) -> String {
         let MatmulTime { fp32_ns, tensor_ns, narrow_ns } = self.makeup.matmul;
-        let all = self.makeup.kinds[KernelKind::Matmul as usize];
+        let exposed = self.makeup.exposed;
+        let of_kind = |kind: KernelKind| (self.makeup.kinds[kind as usize], exposed.kinds[kind as usize]);
+        let all = of_kind(KernelKind::Matmul).0;
         let of_all = |ns: DurNs| percent(ns as f64 / all.max(1) as f64);
         let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
         let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
@@ -193,21 +204,21 @@ impl Summary<'_> {
                  {cores}",
                 of_all(fp32_ns)
             );
-            return text + &self.less_than("they take", fp32_ns);
+            return text + &self.less_than("they take", (fp32_ns, exposed.fp32_ns));
         } else if fp32_ns > all - fp32_ns {
             let which = if self.run.has_tensor_cores { "" } else { ", if this GPU has them" };
             let text = format!(
                 "matrix products on {cores}{which}: {} of their time is in kernels named for fp32 without them",
                 of_all(fp32_ns)
             );
-            (text, fp32_ns)
+            (text, (fp32_ns, exposed.fp32_ns))
         } else if wide_ns > all - wide_ns {
             let share = of_all(wide_ns);
             let text = format!(
                 "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider \
                  types"
             );
-            (text, wide_ns)
+            (text, (wide_ns, exposed.wide_ns))
         } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
@@ -217,17 +228,17 @@ impl Summary<'_> {
                 percent(fused),
                 of_all(narrow_ns),
             );
-            return text + &self.less_than("elementwise kernels take", elementwise);
+            return text + &self.less_than("elementwise kernels take", of_kind(KernelKind::Elementwise));
         } else if narrow_ns > all - narrow_ns {
             let text = format!(
                 "fewer or better-shaped matrix products, which already use types of at most 16 bits ({} of their time, \
                  by the names of kernels)",
                 of_all(narrow_ns)
             );
-            return text + &self.less_than("they take", all);
+            return text + &self.less_than("they take", of_kind(KernelKind::Matmul));
         } else {
             let text = "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16";
-            (text.to_owned(), all)
+            (text.to_owned(), of_kind(KernelKind::Matmul))
         };
         text + &self.as_far_as_it_reaches("they take", changed_ns)
     }
@@ -237,24 +248,45 @@ impl Summary<'_> {
             return "to record the kernels inside of CUDA graphs (nsys profile --cuda-graph-trace=node)".to_owned();
         }
         let RunFacts { is_compiled, is_too_old, .. } = *self.run;
-        let text = match self.kind().map(|kind| kind.0) {
+        let (kind, exposed_ns) = self.makeup.exposed_kind();
+        let of_kind = (self.makeup.kinds[kind as usize], exposed_ns);
+        let text = match Some(kind).filter(|_| exposed_ns > 0) {
             Some(KernelKind::Matmul) => return self.faster_products(),
             Some(KernelKind::Attention) => {
                 let faster = "a newer attention kernel, or shorter sequences".to_owned();
-                return faster + &self.as_far_as_it_reaches("they take", self.makeup.kind().1);
+                return faster + &self.as_far_as_it_reaches("they take", of_kind);
             }
             Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
             Some(KernelKind::Elementwise) => "fused elementwise kernels",
             Some(KernelKind::Access) => "less sorting, scanning and indexed access",
             Some(KernelKind::Other) | None => {
-                let bound = self.as_far_as_it_reaches("it takes", self.makeup.kernel_runs_ns);
+                let largest = (self.makeup.kernel_runs_ns, self.makeup.exposed.largest_ns);
+                let bound = self.as_far_as_it_reaches("it takes", largest);
                 return self
                     .kernel()
                     .map_or_else(String::new, |(name, _)| format!("a faster {}{bound}", clipped(name)));
             }
         };
-        text.to_owned() + &self.less_than("they take", self.makeup.kind().1)
+        text.to_owned() + &self.less_than("they take", of_kind)
     }
+}
+
+/// What gains most of these, by its place; of equal gains the last. That a rank is late comes after what makes it late,
+/// where that has at least half of the gain.
+///
+/// * `hits`: with the index of their trace, and the gain.
+pub fn best(hits: &[(usize, &Hit, DurNs)]) -> Option<usize> {
+    let most = |fits: &dyn Fn(usize) -> bool| (0..hits.len()).filter(|&i| fits(i)).max_by_key(|&i| hits[i].2);
+    let best = most(&|_| true)?;
+    if hits[best].1.rule != Rule::LateRank {
+        return Some(best);
+    }
+    let is_late = |trace: usize| hits.iter().any(|hit| hit.0 == trace && hit.1.rule == Rule::LateRank);
+    let makes_late = |i: usize| {
+        let (trace, hit, gain) = hits[i];
+        hit.rule.cause().is_some() && 2 * gain >= hits[best].2 && is_late(trace)
+    };
+    most(&makes_late).or(Some(best))
 }
 
 /// Why less work of the device saves less than its time.
@@ -279,9 +311,16 @@ fn about(hit: &Hit) -> &'static str {
 /// What saves more than overlap does, see [`Hit::beyond_overlap_ns`].
 pub fn beyond_overlap(hit: &Hit) -> &'static str {
     match hit.waiting.n_ranks {
+        _ if hit.is_between_stages() => STAGES,
         0 => "less or faster communication, and ranks that arrive together",
         _ => "less or faster communication",
     }
+}
+
+/// What overlap alone saves, after what saves more. Nothing of the stages of a pipeline: they wait for each other.
+pub fn of_overlap(hit: &Hit, gain: &str) -> String {
+    let text = || format!("; {} alone saves at most {gain}", named(hit));
+    if hit.is_between_stages() { String::new() } else { text() }
 }
 
 /// What would end a finding, or what the host does for most of the time.
@@ -294,6 +333,8 @@ pub fn named(hit: &Hit) -> &'static str {
         "less that the host does after it copied data from the device"
     } else if hit.is_before_copies() {
         "less that the host does before it copies data to the device"
+    } else if hit.is_between_stages() {
+        STAGES
     } else if hit.beyond_overlap_ns().is_some() {
         "to communicate while computing"
     } else {
@@ -324,6 +365,7 @@ fn remedy(rule: Rule) -> &'static str {
         Rule::Profiler => "a recording that costs less",
         Rule::Fp32Matmul => "tensor cores for the matrix products in fp32",
         Rule::Elementwise => "to fuse elementwise kernels",
+        Rule::LateRank => "to come sooner to collectives, in which other ranks wait for this one",
         Rule::StepwiseAttention => "fused attention (scaled_dot_product_attention) for softmax and batched products",
         rule => rule.label(),
     }
@@ -331,11 +373,37 @@ fn remedy(rule: Rule) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use crate::analysis::rules::Rule;
     use crate::analysis::rules::tests::each_rule::linked;
     use crate::analysis::rules::tests::judged;
     use crate::figures::in_short::paragraphs;
     use crate::figures::verdicts::Judged;
     use crate::model::{DeviceInfo, SliceKind, TimeRange};
+
+    #[test]
+    fn kernels_that_mostly_run_beside_others_save_little() {
+        const MS: i64 = 1_000_000;
+        let relu = "void at::native::vectorized_elementwise_kernel<4>(int)";
+        let gemm = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n";
+        // Ten steps of 10 ms. Beside products of 9 ms elementwise kernels take 6, and 1 ms after them.
+        let step = [
+            ("stream 7", SliceKind::Kernel, gemm, 0, 9 * MS, 0),
+            ("stream 13", SliceKind::Kernel, relu, 3 * MS, 10 * MS, 0),
+            ("main", SliceKind::Operator, "aten::relu", 0, MS, 0),
+        ];
+        let trace = linked(&step).finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        let text = paragraphs(&[of]).remove(0);
+        let help = "What would help most: matrix products in bf16 or fp16: 100.0 % of their time is in kernels named for \
+                    tensor cores with wider types; this saves at most the 3.000 ms of 10.000 ms per step in which no other \
+                    kernel runs beside";
+        assert!(text.contains(help), "{text}");
+        let found = crate::figures::verdicts::findings(&[of], &crate::analysis::rules::Thresholds::default());
+        let fused = found.iter().find(|finding| finding.1.rule == Rule::Elementwise.key()).expect("70 % are of them");
+        let notes = fused.1.evidence.notes.join(". ");
+        assert!(notes.contains("No other kernel runs beside them for 1.000 ms per step"), "{notes}");
+    }
 
     #[test]
     fn of_a_range_that_is_no_whole_steps_a_wait_comes_before_kernels_that_take_less() {

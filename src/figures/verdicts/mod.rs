@@ -2,6 +2,7 @@
 
 mod checked;
 mod clip;
+mod communication;
 mod notes;
 mod sentence;
 

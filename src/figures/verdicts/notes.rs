@@ -31,6 +31,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_ceiling(hit))
         .chain(of_ahead(hit))
         .chain(of_pace(hit))
+        .chain(of_hidden_kernels(hit))
         .chain(of_recording(hit))
         .chain(of_alone(hit))
         .chain(of_usual(hit))
@@ -40,6 +41,13 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
 
 /// Why overlapping communication gains less than its exposed time, where it does.
 fn bound_of_overlap(hit: &Hit) -> Option<String> {
+    if hit.is_between_stages() {
+        return Some(
+            "Nearly all of it is in sends and receives, as between the stages of a pipeline: a stage waits there for the one \
+             before or after it (the bubble of the pipeline), not for the network"
+                .to_owned(),
+        );
+    }
     let n = Some(hit.n_steps as DurNs).filter(|&n| n > 0)?;
     let [communication, step] = [hit.communication_ns, hit.of].map(|ns| format::duration(ns / n));
     let is_bound = hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0;
@@ -216,6 +224,19 @@ pub fn ranks_of(ranks: &[u32]) -> String {
         Some((last, first)) if !first.is_empty() => format!("ranks {} and {last}", first.join(", ")),
         _ => format!("rank {}", names.join("")),
     }
+}
+
+/// How much of the time of kernels no other kernel runs beside, where that is less.
+fn of_hidden_kernels(hit: &Hit) -> Option<String> {
+    let is_of_kernels = matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise | Rule::StepwiseAttention);
+    (is_of_kernels && hit.exposed_ns < hit.amount).then(|| {
+        let (ns, per_step) = match hit.n_steps as DurNs {
+            0 => (hit.exposed_ns, ""),
+            n => (hit.exposed_ns / n, " per step"),
+        };
+        let ns = format::duration(ns);
+        format!("No other kernel runs beside them for {ns}{per_step}: fewer or faster ones save no more")
+    })
 }
 
 /// What ending it on the one rank gains, where that is less than on all.

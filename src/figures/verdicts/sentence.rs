@@ -1,20 +1,18 @@
 //! The sentence of each rule's measurement.
 
 use super::clip::{clipped, clipped_apart};
+use super::communication::{late_rank, small_collectives, waiting};
 use super::notes::data_time;
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{
-    Also, Basis, CallSite, Groups, Hit, Irregular, LateRank, Lengths, NoWork, Once, Part as StepPart, RecordingCost,
-    Recurring, Rule, SmallCollectives, Thresholds, Trend, Waiting,
+    Also, Basis, CallSite, Groups, Hit, Irregular, Lengths, NoWork, Once, Part as StepPart, RecordingCost, Recurring,
+    Rule, Thresholds, Trend,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
 use crate::model::DurNs;
-
-/// What a rank does longer than others is said if it is at least this part of all that it does longer: a tenth.
-const LEAST_LONGER: DurNs = 10;
 
 /// A call, and where it was made: `cudaStreamSynchronize in aten::item at train.py(7): main`.
 pub(super) fn place(site: &CallSite) -> String {
@@ -182,87 +180,8 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
     }
 }
 
-/// How much of some communication is waiting for other ranks, and for which.
-fn waiting(hit: &Hit) -> String {
-    let Waiting { ns, first_ns, late, n_ranks } = hit.waiting;
-    if n_ranks == 0 {
-        return String::new();
-    }
-    let share = percent(ns as f64 / hit.amount.max(1) as f64);
-    let most = match late {
-        Some((rank, most)) if most == ns => format!(" for rank {rank}"),
-        Some((rank, most)) => {
-            format!(" for others of the {n_ranks} ranks here, {} of it for rank {rank}", format::duration(most))
-        }
-        None => format!(" for others of the {n_ranks} ranks here"),
-    };
-    let first = match first_ns > ns / 10 {
-        true => format!(
-            "; {} is in the first collective, and may only mean that the ranks began to record at different times",
-            format::duration(first_ns)
-        ),
-        false => String::new(),
-    };
-    let ns = format::duration(ns);
-    format!("; {share} of that, {ns}, is waiting{most}{first}")
-}
-
-/// How often a rank is late, how long the others wait, and what it does longer than they do.
-fn late_rank(hit: &Hit, device: &str) -> String {
-    let Some(LateRank { n_ranks, late, calls, longer, .. }) = &hit.late else { return String::new() };
-    let n_steps = hit.n_steps.max(1) as DurNs;
-    let per = if hit.n_steps > 1 { " per step" } else { "" };
-    let [late, calls] = [*late, *calls].map(format::count);
-    let others = if *n_ranks > 2 { "each of the others waits on average" } else { "the other one waits" };
-    let in_step = match hit.n_steps {
-        0 | 1 => String::new(),
-        n => format!(", {} in each of its own steps", format::duration(hit.amount / n as DurNs)),
-    };
-    let sum: DurNs = longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum();
-    let most = longer.iter().filter(|(_, ns)| *ns > 0 && *ns * LEAST_LONGER >= sum).take(3);
-    let most: Vec<String> =
-        most.map(|&(part, ns)| format!("{} more {}", format::duration(ns / n_steps), part_of(part))).collect();
-    let than = if *n_ranks > 2 { "the others" } else { "the other rank" };
-    let listed = match most.split_last() {
-        None => String::new(),
-        Some((last, [])) => last.clone(),
-        Some((last, first)) => format!("{} and {last}", first.join(", ")),
-    };
-    let before = match listed.as_str() {
-        "" => String::new(),
-        more => format!("; before these collectives it has {more}{per} than {than}"),
-    };
-    format!(
-        "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} for \
-         it{in_step}, {} {}{before}",
-        format::duration(hit.amount),
-        percent(hit.measured),
-        scope(hit),
-    )
-}
-
-/// How many, how large, and what they cost.
-fn small_collectives(hit: &Hit, device: &str) -> String {
-    let SmallCollectives { count, total_ns, bytes, exposed_ns, .. } = hit.small_collectives;
-    let n = count.max(1);
-    let (number, per) = match hit.n_steps as u64 {
-        0 => (count, ""),
-        n_steps => (count / n_steps, " per step"),
-    };
-    let (number, share) = (format::count(number), percent(hit.measured));
-    let mean = format::duration(total_ns / n as DurNs);
-    let size = bytes.map(|bytes| format!(" and {}", format::bytes(bytes as f64 / n as f64)));
-    let [amount, exposed, waits] = [hit.amount, exposed_ns, hit.amount - exposed_ns].map(format::duration);
-    format!(
-        "{device}: {number} small collectives{per}, {mean}{} on average, cost {share} {}: {amount}{}, of it {exposed} \
-         to communicate alone, {waits} idle until they are launched",
-        size.unwrap_or_default(),
-        scope(hit),
-        self::per_step(hit),
-    )
-}
-
-fn part_of(part: StepPart) -> String {
+/// A part of the time of a step.
+pub(super) fn part_of(part: StepPart) -> String {
     match part {
         StepPart::Compute => "compute".to_owned(),
         StepPart::Communication => "communication without compute".to_owned(),
@@ -395,7 +314,7 @@ fn no_work(found: &NoWork) -> String {
 }
 
 /// What the share of a hit is of: `of the time in 4 steps`.
-fn scope(hit: &Hit) -> String {
+pub(super) fn scope(hit: &Hit) -> String {
     scope_of(hit.basis, hit.n_steps)
 }
 
@@ -417,7 +336,7 @@ pub fn scope_of(basis: Basis, n_steps: usize) -> String {
 }
 
 /// What an amount is in a step, or in which step it is.
-fn per_step(hit: &Hit) -> String {
+pub(super) fn per_step(hit: &Hit) -> String {
     if let Some(Once { step, ns, also: other, .. }) = &hit.once {
         let part = if *ns < hit.amount { format!(", {} of it", format::duration(*ns)) } else { String::new() };
         return match also(other) {

@@ -62,11 +62,6 @@ impl Groups {
 }
 
 impl CollectiveOp {
-    /// Whether the call on one rank has another name, or another partner, than that on the next.
-    pub(super) fn is_point_to_point(self) -> bool {
-        matches!(self, Self::Send | Self::Recv)
-    }
-
     /// Whether data goes from or to one rank only, which needs not wait for those that do not send to it.
     pub(super) fn is_one_way(self) -> bool {
         matches!(self, Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter)

@@ -16,7 +16,9 @@ impl Exposed {
 
 impl Job<'_> {
     /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.
-    pub(super) fn add_gains(&mut self, late: &[u32]) {
+    ///
+    /// * `is_once`: those that are late in one step: nothing is gained in each step then, and no more is by overlap.
+    pub(super) fn add_gains(&mut self, late: &[u32], is_once: impl Fn(u32) -> bool) {
         let mut gains: Vec<((DeviceKey, u32), (DurNs, Held))> = Vec::new();
         for of in &self.calls.matches {
             let last = self.calls.late(of).trace;
@@ -32,7 +34,9 @@ impl Job<'_> {
         for ((place, last), (shorter, sooner)) in gains {
             let waits = self.waits.entry(place).or_default();
             *waits.shorter.entry(last).or_default() += shorter;
-            waits.sooner.entry(last).or_default().add(sooner);
+            if !is_once(last) {
+                waits.sooner.entry(last).or_default().add(sooner);
+            }
         }
     }
 

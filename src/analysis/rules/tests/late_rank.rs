@@ -27,6 +27,23 @@ pub fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
     builder.finish()
 }
 
+/// A rank that takes part in a collective after 4 ms of each step, but after `once` in the sixth.
+pub fn rank_late_once(rank: u32, once: TimeNs) -> Trace {
+    let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
+    let mut slices = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let (at, start) = (i as TimeNs * STEP, if i == 5 { once } else { 4 * MS });
+        let end = if i == 5 { 9 * MS } else { 5 * MS };
+        slices.push(("main", NOTE, name.as_str(), at, at + STEP));
+        slices.push(("stream 7", KERNEL, "gemm", at, at + start));
+        slices.push(("stream 7", KERNEL, REDUCE, at + start, at + end));
+        slices.push(("stream 7", KERNEL, "gemm", at + end, at + STEP));
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.info.rank = Some(rank);
+    builder.finish()
+}
+
 pub fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
     let models: Vec<&Trace> = traces.iter().collect();
     let steps: Vec<_> = traces.iter().map(|trace| steps(trace, &|| false)).collect();
@@ -36,7 +53,13 @@ pub fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
         .collect();
     let alone: Vec<Verdicts> = traces.iter().map(|trace| judged(trace, None)).collect();
     let ranks: Vec<OfRank<'_>> = (0..traces.len())
-        .map(|i| OfRank { trace: &traces[i], busy: &busy[i], ledgers: &ledgers[i], verdicts: &alone[i] })
+        .map(|i| OfRank {
+            trace: &traces[i],
+            steps: steps[i].as_ref(),
+            busy: &busy[i],
+            ledgers: &ledgers[i],
+            verdicts: &alone[i],
+        })
         .collect();
     with_ranks(&rank_calls(&models), &ranks, &Thresholds::default())
 }
@@ -49,10 +72,8 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
     assert_eq!((hit.amount, hit.of, hit.severity), (8 * 5 * MS / 2, 8 * STEP, Severity::High));
     let late = hit.late.as_ref().unwrap();
     assert_eq!((late.n_ranks, late.late, late.calls, late.own), (3, 8, 8, (0, 8)));
-    // Before the first one there is nothing to compare with but the start of the recording.
-    let longer: TimeNs = late.longer.iter().map(|part| part.1).sum();
-    assert_eq!(late.longer[0], (Part::Compute, 8 * 5 * MS / 2));
-    assert_eq!(longer, 8 * 5 * MS / 2);
+    // What it computes longer the others wait.
+    assert_eq!(late.longer, [(Part::Compute, 8 * 5 * MS / 2), (Part::Communication, -8 * 5 * MS / 2)]);
     // With the second last it would come 2 ms sooner.
     assert_eq!(hit.ceiling_ns_per_step, Some(2 * MS));
     assert_eq!(hit.range.map(TimeRange::dur), Some(9 * MS));
@@ -116,7 +137,51 @@ fn a_rank_whose_host_is_slow_is_late_by_that() {
     assert_eq!(hit.ceiling_ns_per_step, Some(3 * MS));
     let late = hit.late.as_ref().unwrap();
     assert_eq!(late.longer[0], (Part::Idle(GapClass::CpuOp), 8 * (3 * MS - LATENCY)));
-    assert_eq!(late.longer.iter().map(|part| part.1).sum::<TimeNs>(), 8 * 3 * MS);
+    assert_eq!(late.longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum::<TimeNs>(), 8 * 3 * MS);
+}
+
+#[test]
+fn what_a_rank_computes_while_others_wait_is_not_more() {
+    // Two collectives of 0.5 ms, of which one begins after 1 ms of compute, and one after 2 ms more that run beside it.
+    let rank = |rank: u32, idle: TimeNs| {
+        let mut step = vec![
+            ("stream 7", KERNEL, "gemm", idle, idle + MS, 1),
+            ("stream 20", KERNEL, REDUCE, idle + MS, 4 * MS + MS / 2, 0),
+            ("stream 7", KERNEL, "gemm", idle + MS, idle + 3 * MS, 0),
+            ("stream 20", KERNEL, REDUCE, (idle + 3 * MS).max(4 * MS + MS / 2), 6 * MS + MS / 2, 0),
+            ("stream 7", KERNEL, "gemm", 6 * MS + MS / 2, STEP, 0),
+        ];
+        if idle > 0 {
+            step.push(("main", SliceKind::Operator, "aten::slow", 0, idle - LATENCY, 0));
+            step.push(("main", CALL, "cudaLaunchKernel", idle - LATENCY, idle - LATENCY / 2, 1));
+        } else {
+            step[0].5 = 0;
+            step.extend(AHEAD);
+        }
+        let mut builder = linked(&step);
+        builder.info.rank = Some(rank);
+        builder.finish()
+    };
+    let all = judged_together(&[rank(0, 0), rank(1, 3 * MS)]);
+    let late = of(&all[1], Rule::LateRank).unwrap().late.clone().unwrap();
+    let more = |part: Part| late.longer.iter().find(|longer| longer.0 == part).map_or(0, |longer| longer.1);
+    assert_eq!(more(Part::Compute), 0, "{:?}", late.longer);
+    assert_eq!(late.longer[0], (Part::Idle(GapClass::CpuOp), 8 * (3 * MS - LATENCY)));
+}
+
+#[test]
+fn a_rank_that_is_late_in_one_step_gains_nothing_in_each() {
+    let all = judged_together(&[rank_late_once(0, 4 * MS), rank_late_once(1, 8 * MS)]);
+    let hit = of(&all[1], Rule::LateRank).unwrap();
+    let once = hit.once.as_ref().map(|once| (once.step.as_str(), once.ns));
+    assert_eq!((hit.amount, once), (4 * MS, Some(("ProfilerStep#5", 4 * MS))));
+    assert_eq!(hit.ceiling_ns_per_step, None);
+    assert!(all[0].makeups[0].late_ranks.is_empty());
+    // The communication of the other is not more than a transfer for that.
+    let communication = all[0].checks.iter().find(|check| check.rule == Rule::ExposedCommunication).unwrap();
+    assert_eq!(communication.ceiling_ns_per_step, Some(MS));
+    let always = judged_together(&[rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)]);
+    assert_eq!(of(&always[1], Rule::LateRank).unwrap().once, None);
 }
 
 #[test]

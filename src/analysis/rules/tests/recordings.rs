@@ -270,6 +270,38 @@ fn collectives_know_their_type_and_bandwidth() {
 }
 
 #[test]
+fn communication_between_stages_of_a_pipeline_is_told_from_other() {
+    // In steps of 10 ms 4 without compute: in receives, but for the end.
+    let of_names = |others: TimeNs, name: &'static str| {
+        let end = 9_000_000 - others;
+        let step = [
+            ("stream 7", KERNEL, "gemm", 0, 5_000_000),
+            ("stream 8", KERNEL, "ncclDevKernel_SendRecv", 4_000_000, end),
+            ("stream 8", KERNEL, "ncclDevKernel_AllReduce", end, 9_000_000),
+            ("stream 7", KERNEL, "gemm", 9_000_000, STEP),
+        ];
+        let slices =
+            (0..10).flat_map(|i| step.map(|(track, kind, name, a, b)| (track, kind, name, i * STEP + a, i * STEP + b)));
+        let mut builder = TraceBuilder::from_slices(&slices.collect::<Vec<_>>());
+        let op = builder.strings.intern(name);
+        let sent = (0..40).filter(|i| i % 4 == 1);
+        for i in sent.filter(|_| !name.is_empty()) {
+            let collective = Some(Collective { op, n_ranks: Some(2), ..Default::default() });
+            builder.set_facts(i, SliceFacts { collective, ..Default::default() });
+        }
+        let verdicts = judged(&builder.finish(), None);
+        let hit = of(&verdicts, Rule::ExposedCommunication).unwrap();
+        assert_eq!(hit.amount, 40_000_000);
+        (hit.transfers.point_to_point_ns, hit.is_between_stages())
+    };
+    assert_eq!(of_names(400_000, "recv"), (36_000_000, true));
+    assert_eq!(of_names(400_001, "recv"), (35_999_990, false));
+    assert_eq!(of_names(0, "coalesced"), (40_000_000, true));
+    assert_eq!(of_names(0, "all_to_all"), (0, false));
+    assert_eq!(of_names(0, ""), (0, false), "the kernel alone may be an all-to-all");
+}
+
+#[test]
 fn fp32_products_are_found_where_the_device_has_tensor_cores() {
     let judge_of = |kernel: &'static str, compute_major: Option<u32>| {
         let slices: Vec<Named<'_>> = (0..20)

@@ -37,6 +37,58 @@ fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
     assert_eq!(step_cut([&[0, 19], &[0, 11]], 2), cut);
 }
 
+/// All paragraphs of two ranks.
+fn of_two(traces: &[Trace; 2]) -> Vec<String> {
+    let verdicts = judged_together(traces);
+    let of = |(trace, verdicts)| Judged { trace, name: None, path: "", offset: 0, verdicts };
+    paragraphs(&traces.iter().zip(&verdicts).map(of).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_late_rank_comes_first_where_nothing_gains_more() {
+    let texts = of_two(&[rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)]);
+    let job = "What would help most: rank 1 arriving sooner at collectives: that saves at most 3.000 ms of 10.000 ms per \
+               step on Rank 0, GPU 0. Rank 1 comes last to";
+    assert!(texts[0].contains(job), "{}", texts[0]);
+    let own = "What would help most: to come sooner to collectives, in which other ranks wait for this one, which saves at \
+               most 3.000 ms of 10.000 ms per step";
+    assert!(texts[2].contains(own), "{}", texts[2]);
+}
+
+#[test]
+fn what_makes_a_rank_late_comes_before_that_it_is_late() {
+    let texts = of_two(&[rank(0, 4 * MS, 0), rank(1, 4 * MS, 3 * MS)]);
+    let host = "What would help most: a host that runs less between launches (operators, Python), ";
+    for text in [&texts[0], &texts[2]] {
+        assert!(text.contains(host), "{text}");
+    }
+    assert!(texts[1].contains("What would help most: rank 1 arriving sooner at collectives, "), "{}", texts[1]);
+}
+
+#[test]
+fn a_rank_that_is_late_once_is_told_with_its_step() {
+    use crate::analysis::rules::tests::late_rank::rank_late_once;
+    let texts = of_two(&[rank_late_once(0, 4 * MS), rank_late_once(1, 8 * MS)]);
+    let late = "Rank 1 comes last to 1 of 8 judged collectives: the other rank waits for it 4.000 ms, nearly all of it in \
+                ProfilerStep#5; rank 1 itself waits for none";
+    assert!(texts[0].ends_with(late), "{}", texts[0]);
+    assert!(!texts[1].contains("arriving sooner"), "{}", texts[1]);
+}
+
+#[test]
+fn files_that_do_not_say_their_rank_are_not_compared() {
+    let texts = |ranks: [Option<u32>; 2]| {
+        let mut traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
+        traces.iter_mut().zip(ranks).for_each(|(trace, rank)| trace.info.rank = rank);
+        of_two(&traces)
+    };
+    let unknown = texts([None, None]);
+    assert!(unknown.iter().any(|text| text.starts_with("2 files with communication do not say")), "{unknown:?}");
+    for known in [[Some(0), Some(1)], [Some(0), None]] {
+        assert!(!texts(known).iter().any(|text| text.contains("do not say of which rank")));
+    }
+}
+
 #[test]
 fn ranks_that_are_not_open_may_set_the_pace() {
     let of_size = |n_ranks: Option<u32>| {
