@@ -11,12 +11,15 @@ use super::verdicts::{Judged, clipped, device, percent, scope_of, together, why,
 use super::{Cell, Part, Word, figures, format};
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::analysis::words::{Topic, topic};
-use crate::model::{DurNs, Severity};
+use crate::model::{DurNs, ProcessId, Severity, Trace};
 
 /// Idle time below this share is not said to be waiting.
 const WAITS: f64 = 0.03;
 /// A kernel with less of the time is not named.
 const LARGE: f64 = 0.05;
+
+/// More processes that share a device with the one that has most of its work are counted.
+const MOST_SHARING: usize = 3;
 
 /// Rules about kinds of kernels, each with a remedy.
 const KERNELS: [Rule; 3] = [Rule::Fp32Matmul, Rule::Elementwise, Rule::StepwiseAttention];
@@ -28,6 +31,7 @@ pub struct Summary<'a> {
     pub makeup: &'a Makeup,
     /// Title of the file, where its rank does not distinguish it.
     name: Option<&'a str>,
+    trace: &'a Trace,
     window: &'a Window,
     offset: DurNs,
     run: &'a RunFacts,
@@ -81,6 +85,7 @@ impl<'a> Summary<'a> {
                 rank: judged.trace.info.rank,
                 makeup,
                 name: judged.file(),
+                trace: judged.trace,
                 window: device.window?,
                 offset: judged.offset,
                 run: &verdicts.run,
@@ -202,6 +207,7 @@ impl<'a> Summary<'a> {
             sentences[0] += &format!(" and idle {}", percent(idle));
             sentences.extend(self.waits());
         }
+        sentences.extend(shared_by(self.trace, self.makeup, !self.window.steps.is_empty()));
         sentences.extend(match self.makeup.bound() {
             Bound::Compute => Some(self.computes()),
             Bound::Communication => Some(format!(
@@ -325,6 +331,25 @@ impl<'a> Summary<'a> {
         }
         String::new()
     }
+}
+
+/// Which processes share a device, and whose its steps are.
+///
+/// * `has_steps`: whether its judged time has any.
+pub fn shared_by(trace: &Trace, makeup: &Makeup, has_steps: bool) -> Option<String> {
+    let all = makeup.processes.iter().fold(0_i64, |sum, of| sum.saturating_add(of.1)).max(1);
+    let of = |&(process, ns): &(ProcessId, DurNs)| {
+        (clipped(&trace.process(process).title()), percent(ns as f64 / all as f64))
+    };
+    let [first, others @ ..] = &makeup.processes[..] else { return None };
+    let (most, share) = of(first);
+    let mut named = vec![format!("{most} launched {share} of its work")];
+    named.extend(others.iter().take(MOST_SHARING).map(of).map(|(who, share)| format!("{who} {share}")));
+    let left = makeup.processes.len() - named.len();
+    named.extend((left > 0).then(|| format!("{} more the rest", format::count(left as u64))));
+    let whose = if has_steps { format!("; steps are those of {most}") } else { String::new() };
+    let n = format::count(makeup.processes.len() as u64);
+    Some(format!("{n} processes share it: {}{whose}", named.join(", ")))
 }
 
 /// A cause as a cell of a table.

@@ -76,7 +76,7 @@ use super::gaps::recorder::{self, Recorder, Taken, Unrecorded};
 use super::gaps::{GapPart, Ledger};
 use super::median;
 use super::phases::{Phase, Phases};
-use super::steps::Steps;
+use super::steps::{Steps, has_several_callers, launchers_on};
 use crate::model::{DurNs, Severity, TimeRange, Trace};
 
 /// Fewer small collectives a step, or without steps in all, are not called many.
@@ -137,6 +137,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
     let is_missing = is_missing(of, &mut out);
     let has_known_recorder = recorder::is_known(of.trace);
     let waits = reach::waits(of.trace);
+    let is_shared = has_several_callers(of.trace);
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
         if ledger.is_untold {
@@ -149,6 +150,9 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
             let waits = waits.as_deref();
             Device { of, out: &mut own, busy, window: &window, has_known_recorder, waits }
                 .check(ledger, of.clusters.get(i));
+            if let Some(makeup) = own.verdicts.makeups.last_mut().filter(|_| is_shared) {
+                makeup.share_among(launchers_on(of.trace, busy.process));
+            }
             out.verdicts.add(own.verdicts);
             out.verdicts.windows.push(window);
         } else if of.range.is_none() {

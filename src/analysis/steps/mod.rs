@@ -27,8 +27,8 @@ pub use self::named::{
 pub use self::parts::{DevicePart, StepParts, step_parts};
 pub use self::period::{Period, common, periods, regularity};
 pub use self::ranges::without_digits;
-pub use self::scope::Scope;
 use self::scope::launchers;
+pub use self::scope::{Scope, has_several_callers, launchers_on};
 use super::totals::Durations;
 use crate::model::{DurNs, ProcessId, SliceKind, TimeNs, TimeRange, Trace};
 
@@ -400,12 +400,13 @@ pub fn t_975(df: u64) -> f64 {
 ///
 /// * A recording of one pass has no steps: its layers repeat as steps do, see `sequence`.
 /// * Where several processes launch work, as under one nsys, each has its own steps, and each device those of the
-///   process that launches on it. The result is of the process with most work that has steps.
+///   process that has most of the work on it, or none if that has none. The result is of the process with most work
+///   that has steps.
 /// * Cost: O(n log n) for n slices and strings. `None` once cancelled.
 pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let mut scopes = launchers(trace);
-    if scopes.len() < 2 {
-        scopes = vec![Scope::default()];
+    if scopes.is_empty() {
+        scopes.push(Scope::default());
     }
     let all: Vec<Option<Steps>> = scopes.iter().map(|scope| steps_in(trace, scope, is_cancelled)).collect();
     let main = all.iter().flatten().next()?;
@@ -416,10 +417,9 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
             scope_of.entry(process).or_insert(at);
         }
     }
-    let of_device = |device: ProcessId| {
-        // One scope is of all.
-        let own = if scopes.len() == 1 { Some(0) } else { scope_of.get(&device).copied() };
-        DeviceSteps::new(trace, device, own.map_or(Some(main), |own| all[own].as_ref()))
+    let of_device = |device: ProcessId| match scope_of.get(&device) {
+        Some(&own) => DeviceSteps::new(trace, device, &scopes[own], all[own].as_ref()),
+        None => DeviceSteps::new(trace, device, &Scope::default(), Some(main)),
     };
     let devices = devices.map(of_device).collect();
     let mut steps = main.clone();
