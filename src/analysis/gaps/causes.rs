@@ -168,7 +168,7 @@ impl<'a> Causes<'a> {
         let roles = &mut self.host.roles;
         let mut is_wait = |segment: &&Segment| {
             let is_long = segment.activity == Activity::Waits && segment.time.dur() >= LONG_WAIT;
-            let waits = |slice| matches!(roles.of(self.trace, slice), Role::QueueWait | Role::OsWait);
+            let waits = |slice| matches!(roles.of(self.trace, slice), Role::QueueWait | Role::OsWait | Role::Wait);
             is_long && segment.slice.is_some_and(waits)
         };
         let waits: Vec<Segment> = out.iter().filter(|segment| is_wait(segment)).copied().collect();

@@ -110,6 +110,17 @@ impl Hit {
         self.shares.inferred_ns > self.amount - self.shares.inferred_ns
     }
 
+    /// Whether most of the time the host waits for another thread, a lock, a queue, a socket or a process.
+    pub fn is_waiting(&self) -> bool {
+        self.shares.waits_ns > self.amount - self.shares.waits_ns
+    }
+
+    /// Whether that is the load, as of a server without requests: the program does not train, whose threads wait for each
+    /// other.
+    pub fn is_of_low_load(&self) -> bool {
+        self.is_waiting() && self.saved_ns().is_none()
+    }
+
     /// Whether the host was busy for most of the time, and nothing else is known of it.
     pub fn is_on_cpu(&self) -> bool {
         self.shares.on_cpu_ns > self.amount - self.shares.on_cpu_ns

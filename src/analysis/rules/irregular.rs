@@ -186,6 +186,11 @@ impl Device<'_, '_> {
         // Halves without doubling: recorded times may be beyond any clock.
         let of_part = (part_ns - median_part_ns).abs();
         let is_most = of_part >= difference.abs() - of_part;
+        // Requests come when they come: that says nothing of the steps.
+        let is_load = |hit: &mut Hit| hit.is_of_low_load() && part == Part::Idle(GapClass::Blocked);
+        if self.out.hit_of(Rule::Blocked, self.window.device).is_some_and(is_load) {
+            return;
+        }
         let irregular = Irregular {
             steps: beyond,
             step_ns: all[worst].dur(),

@@ -365,7 +365,9 @@ impl<'a> Device<'a, '_> {
         // Idle time that ends is saved beside that.
         let most = paced.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + paced.ns);
         let gain = self.gain(rule, &gains, small).min(PerStep { ns: most, usual_ns: None });
-        let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
+        // Where nothing was asked of the device, no faster program ends that.
+        let is_load = 2 * shares.waits_ns > account.total_ns && !self.of.run.is_training;
+        let is_gained = rule != Rule::Profiler && !is_load && once.as_ref().is_none_or(Once::comes_back);
         let gain = is_gained.then(|| match &once {
             Some(once) => PerStep { ns: once.gain_ns_per_step(None), usual_ns: None },
             None => gain,

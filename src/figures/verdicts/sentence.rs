@@ -85,6 +85,9 @@ pub fn why_of(hit: &Hit) -> Option<&'static str> {
     match hit.rule {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
+        Rule::Blocked if hit.is_waiting() => {
+            Some("while the host waits for another thread, a process or a socket, and asks nothing of it")
+        }
         Rule::Unexplained if hit.is_on_cpu() => {
             Some("while all that was recorded of the host is that its thread ran on a CPU")
         }

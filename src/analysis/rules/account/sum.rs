@@ -38,6 +38,7 @@ impl Shares {
         let Self {
             compiled_ns,
             inferred_ns,
+            waits_ns,
             on_cpu_ns,
             unlaunched_ns,
             to_device_ns,
@@ -57,6 +58,7 @@ impl Shares {
         for (sum, ns) in [
             (&mut self.compiled_ns, compiled_ns),
             (&mut self.inferred_ns, inferred_ns),
+            (&mut self.waits_ns, waits_ns),
             (&mut self.on_cpu_ns, on_cpu_ns),
             (&mut self.unlaunched_ns, unlaunched_ns),
             (&mut self.to_device_ns, to_device_ns),
