@@ -7,7 +7,7 @@ pub use self::help::{beyond_overlap, named};
 
 use std::sync::Arc;
 
-use super::verdicts::{Judged, clipped, device, percent, scope_of, together, why, why_of};
+use super::verdicts::{Judged, clipped, device, is_launched, percent, scope_of, together, why, why_of};
 use super::{Cell, Part, Word, figures, format};
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::analysis::words::{Topic, topic};
@@ -262,7 +262,11 @@ impl<'a> Summary<'a> {
             _ => {
                 let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));
                 let why = why.unwrap_or("for calls that copy");
-                let host = self.host_of_most((cause, ns)).map(|name| format!(", most of it with the host in {name}"));
+                let is_in = match cause.rule().is_some_and(is_launched) {
+                    true => "before work launched in",
+                    false => "with the host in",
+                };
+                let host = self.host_of_most((cause, ns)).map(|name| format!(", most of it {is_in} {name}"));
                 format!("It waits most {why}: {share}{}", host.unwrap_or_default())
             }
         })

@@ -264,7 +264,7 @@ impl<'a> Causes<'a> {
             flags(GapClass::LaunchLatency, within, rest)
         } else if role == Role::GraphLaunch {
             flags(GapClass::Graph, within, rest)
-        } else if let Some(producer) = self.waits.producer(self.trace, scene) {
+        } else if let Some(producer) = self.producer(scene) {
             // The wait begins when the call is over.
             if rest.start < returned {
                 push(out, flags(GapClass::LaunchLatency, Some(call), TimeRange { end: returned, ..rest }));
@@ -275,6 +275,12 @@ impl<'a> Causes<'a> {
             flags(GapClass::Queued, within, rest)
         };
         push(out, segment);
+    }
+
+    /// What the work after a gap waited for on another stream.
+    fn producer(&self, scene: &Scene) -> Option<SliceId> {
+        let elsewhere = || self.waits.producer_elsewhere(self.trace, scene, self.usual.latency);
+        self.waits.producer(self.trace, scene).or_else(elsewhere)
     }
 
     /// Whether earlier work of the same launch of a graph ran before the gap.

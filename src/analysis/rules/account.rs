@@ -107,6 +107,8 @@ pub struct Shares {
     pub lead_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
+    /// Of [`Cause::Dependency`]: the work that was waited for ran on another device.
+    pub elsewhere_ns: DurNs,
     /// Of [`Cause::Latency`]: the launch of the work after the gap had returned before it, so the gap is from work to
     /// work.
     pub queued_ns: DurNs,
@@ -363,6 +365,10 @@ impl<'a, 'b> Books<'a, 'b> {
         shares.inferred_ns += inferred_ns(trace, part);
         if cause == Cause::Blocked {
             shares.waits_ns += ns_if(waits_for_others(trace, part));
+        }
+        if cause == Cause::Dependency {
+            let process = |work: SliceId| trace.track(trace.slices.track_of(work)).process;
+            shares.elsewhere_ns += ns_if(part.slice.is_some_and(|work| process(work) != process(gap.ended_by)));
         }
         if cause == Cause::Unexplained && self.has_on_cpu {
             shares.on_cpu_ns += on_cpu_ns(trace, gap, part);

@@ -121,6 +121,11 @@ impl Hit {
         self.is_waiting() && self.saved_ns().is_none()
     }
 
+    /// Whether most of the time the device waits for work of another one.
+    pub fn is_for_another_device(&self) -> bool {
+        self.shares.elsewhere_ns > self.amount - self.shares.elsewhere_ns
+    }
+
     /// Whether the host was busy for most of the time, and nothing else is known of it.
     pub fn is_on_cpu(&self) -> bool {
         self.shares.on_cpu_ns > self.amount - self.shares.on_cpu_ns

@@ -1,10 +1,11 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE,
-    FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, LOADS, Line,
-    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_CACHED, NOT_FROM_DEVICE, NVIDIA, ON_CPU, ON_DEVICE,
-    OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, unexplained,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER,
+    FOR_ANOTHER_DEVICE, FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE,
+    LATE_OTHERWISE, LOADS, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_CACHED, NOT_FROM_DEVICE,
+    NVIDIA, ON_CPU, ON_DEVICE, OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED,
+    USUAL_SHAPES, WAITS, unexplained,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -405,10 +406,16 @@ fn more_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::Dependency => &[
             (
-                ALWAYS,
+                FOR_ANOTHER_DEVICE,
+                "Split each batch into micro-batches, so that one GPU has the next while another has this (a pipeline), or \
+                 split the batch or the layers over the GPUs in place of the model",
+            ),
+            (
+                |case| !FOR_ANOTHER_DEVICE(case),
                 "Look at the stream that the work waits for: start its work earlier, or remove the event between the two",
             ),
-            (ALWAYS, "To check, both streams run at the same time"),
+            (FOR_ANOTHER_DEVICE, "To check, the GPUs are busy at the same time"),
+            (|case| !FOR_ANOTHER_DEVICE(case), "To check, both streams run at the same time"),
         ],
         _ => unexplained::lines(rule),
     }

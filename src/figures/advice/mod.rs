@@ -135,6 +135,8 @@ const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && 
 const HOST_WAITS: Fits = |case| case.hit.is_some_and(Hit::is_waiting);
 /// Likewise, in a program that does not train.
 const LOW_LOAD: Fits = |case| case.hit.is_some_and(Hit::is_of_low_load);
+/// Most of the time the device waits for work of another one.
+const FOR_ANOTHER_DEVICE: Fits = |case| case.hit.is_some_and(Hit::is_for_another_device);
 /// The caching allocator is off or bypassed.
 const NOT_CACHED: Fits = |case| case.hit.is_some_and(|hit| hit.uncached.is_some());
 /// Most of the time the caching allocator makes room for a request.

@@ -293,6 +293,8 @@ pub fn named(hit: &Hit) -> &'static str {
         "more work for the device at a time, such as larger batches of requests"
     } else if hit.is_waiting() {
         "to have sooner what the host waits for"
+    } else if hit.is_for_another_device() {
+        "GPUs that work at the same time, not one after the other"
     } else if hit.is_after_copies() {
         "less that the host does after it copied data from the device"
     } else if hit.is_before_copies() {

@@ -18,7 +18,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         let own =
             if gap.of_cause_ns < gap.ns_per_step { format!("; {own} of that has this cause") } else { String::new() };
         let steps = format::steps(gap.n_steps);
-        format!("The {} in {} of {steps}, {ns} per step{}{own}", between(gap), gap.n_present, host(gap))
+        format!("The {} in {} of {steps}, {ns} per step{}{own}", between(gap), gap.n_present, host(gap, hit.rule))
     });
     data.into_iter()
         .chain(gap)

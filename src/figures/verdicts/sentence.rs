@@ -88,6 +88,9 @@ pub fn why_of(hit: &Hit) -> Option<&'static str> {
         Rule::Blocked if hit.is_waiting() => {
             Some("while the host waits for another thread, a process or a socket, and asks nothing of it")
         }
+        Rule::Dependency if hit.is_for_another_device() => {
+            Some("for work of another GPU, of which its own needs the results")
+        }
         Rule::Unexplained if hit.is_on_cpu() => {
             Some("while all that was recorded of the host is that its thread ran on a CPU")
         }
@@ -466,7 +469,7 @@ fn recurring(gap: &Recurring, share: f64) -> String {
         format::steps(gap.n_steps),
         percent(share),
         format::duration(gap.ns_per_step),
-        host(gap),
+        host(gap, Rule::RecurringGap),
     )
 }
 
@@ -474,15 +477,21 @@ pub(super) fn between(gap: &Recurring) -> String {
     format!("gap between {} comes back", clipped_apart(&[&gap.prev, &gap.next]).join(" and "))
 }
 
-/// Where the host is meanwhile.
-pub(super) fn host(gap: &Recurring) -> String {
+/// Where the host is meanwhile; where the work after the gap was launched before it, in what.
+pub(super) fn host(gap: &Recurring, rule: Rule) -> String {
     let [op, frame] = [&gap.op, &gap.frame].map(|name| clipped(name));
+    let is_in = if is_launched(rule) { "before work launched in" } else { "host in" };
     match (op.as_str(), frame.as_str()) {
         ("", "") => String::new(),
-        ("", place) | (place, "") => format!(", host in {place}"),
-        (op, frame) if op == frame => format!(", host in {op}"),
-        (op, frame) => format!(", host in {op} at {frame}"),
+        ("", place) | (place, "") => format!(", {is_in} {place}"),
+        (op, frame) if op == frame => format!(", {is_in} {op}"),
+        (op, frame) => format!(", {is_in} {op} at {frame}"),
     }
+}
+
+/// Whether the work that a device waits for was launched already, so that it does not wait for the host.
+pub fn is_launched(rule: Rule) -> bool {
+    matches!(rule, Rule::Queued | Rule::Dependency)
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ impl Shares {
             after_ns,
             lead_ns,
             collective_ns,
+            elsewhere_ns,
             queued_ns,
         } = other;
         for (sum, ns) in [
@@ -73,6 +74,7 @@ impl Shares {
             (&mut self.after_ns, after_ns),
             (&mut self.lead_ns, lead_ns),
             (&mut self.collective_ns, collective_ns),
+            (&mut self.elsewhere_ns, elsewhere_ns),
             (&mut self.queued_ns, queued_ns),
         ] {
             *sum += ns;
