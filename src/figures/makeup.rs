@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::verdicts::{Judged, clipped, device, is_launched, percent, scope_of, together, why, why_of};
 use super::{Cell, Part, Word, figures, format};
+use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::analysis::words::{Topic, topic};
 use crate::model::{DurNs, ProcessId, Severity, Trace};
@@ -43,6 +44,8 @@ pub struct Summary<'a> {
     most: Option<&'a Hit>,
     /// The one with most idle time whose cause the program can end: for others more is to be recorded.
     endable: Option<&'a Hit>,
+    /// The warning that the host loads data for longer than the device works, where that made it wait in no judged time.
+    data: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
     /// What it gains per step at most if late ranks come sooner to collectives.
@@ -93,6 +96,7 @@ impl<'a> Summary<'a> {
                 together: best.and_then(together),
                 most,
                 endable,
+                data: hits().find(|hit| hit.rule == Rule::DataTime),
                 kernels,
                 late_ns,
             })
@@ -239,9 +243,13 @@ impl<'a> Summary<'a> {
         let share = percent(self.share(ns)) + &self.of_recorder();
         Some(match cause {
             Cause::Latency => {
-                let between = match self.makeup.queued_ns >= ns - self.makeup.queued_ns {
-                    true => "between kernels that were already queued",
-                    false => "between launches and the work that they start",
+                let is_most = |part: DurNs| part >= ns - part;
+                let meanwhile = self.makeup.meanwhile.first().into_iter().flatten();
+                let in_graphs = meanwhile.filter(|class| class.0 == GapClass::Graph).map(|class| class.1).sum();
+                let between = match (is_most(in_graphs), is_most(self.makeup.queued_ns)) {
+                    (true, _) => "between the kernels of CUDA graphs",
+                    (false, true) => "between kernels that were already queued",
+                    (false, false) => "between launches and the work that they start",
                 };
                 let saved = self.best.and_then(|hit| {
                     let saved = self.makeup.causes.iter().find(|cause| Some(cause.0) == hit.rule.cause())?;

@@ -1,8 +1,8 @@
 //! The measurement of a rule.
 
 use super::{
-    Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, Reach, RecordingCost, Recurring,
-    Rule, Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
+    Basis, CallSite, Irregular, Joined, LateRank, Missing, MostIn, NewShapes, NoWork, Once, Reach, RecordingCost,
+    Recurring, Rule, Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -39,6 +39,9 @@ pub struct Hit {
     pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
+    /// Of a hit about loading of data: the function with most of the other time of the host, if that takes more than half
+    /// of its steps.
+    pub other_in: Option<MostIn>,
     /// Of a hit about loading of code that is inferred: the call of the operating system in which the host is for most of
     /// that, and how long.
     pub waits_in: Option<(String, DurNs)>,
@@ -196,6 +199,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         sites: Vec::new(),
         origins: Vec::new(),
         after: None,
+        other_in: None,
         ceiling_ns_per_step: None,
         gain_ns: None,
         alone_ns_per_step: None,

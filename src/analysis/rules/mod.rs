@@ -297,6 +297,7 @@ impl<'a> Device<'a, '_> {
         self.uncached();
         self.pageable_copies();
         self.data_time();
+        self.host_beside_loading();
         let idle = Cause::ALL.map(|cause| accounts[cause as usize].total_ns);
         // After a synchronization the device waits for the host, too.
         let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
@@ -437,6 +438,18 @@ impl<'a> Device<'a, '_> {
             (comm_ns - overlapped_ns).min(step.dur() - comm_ns)
         };
         self.window.pieces().iter().map(gain).collect()
+    }
+
+    /// What else the host does for long in its steps where the device waits for data: of two that follow each other, the
+    /// wait shows in the last.
+    fn host_beside_loading(&mut self) {
+        let (of, steps) = (self.of, &self.window.host_steps);
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
+        let range = first.union(*last);
+        if let Some(hit) = self.out.hit_of(Rule::DataLoading, self.window.device) {
+            let most = MostIn::of(of.trace, of.phases, range, steps);
+            hit.other_in = most.filter(|most| most.ns > range.dur() / 2);
+        }
     }
 
     /// Time that the host loads data beside the busy time of the device, in the median step.

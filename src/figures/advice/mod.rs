@@ -135,6 +135,8 @@ const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && 
 const HOST_WAITS: Fits = |case| case.hit.is_some_and(Hit::is_waiting);
 /// Likewise, in a program that does not train.
 const LOW_LOAD: Fits = |case| case.hit.is_some_and(Hit::is_of_low_load);
+/// The gap that comes back lies inside CUDA graphs.
+const IN_GRAPH: Fits = |case| case.hit.and_then(|hit| hit.recurring.as_ref()).is_some_and(|gap| gap.is_in_graph);
 /// Most of the time the device waits for work of another one.
 const FOR_ANOTHER_DEVICE: Fits = |case| case.hit.is_some_and(Hit::is_for_another_device);
 /// The caching allocator is off or bypassed.

@@ -21,6 +21,12 @@ impl Summary<'_> {
     /// all of it, faster ones come first: all others together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
+        if let Some(data) = self.data.filter(|data| data.amount > gain && self.whole_step_ns().is_some()) {
+            let [data, of] = [data.amount, self.of_ns()].map(format::duration);
+            return format!(
+                "not to wait for data, which the host loads for {data} of {of} per step, outside of the judged time"
+            );
+        }
         let is_little = gain > 0 && gain < self.of_ns() / LITTLE;
         match self.faster_kernels() {
             faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {

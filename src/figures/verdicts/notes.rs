@@ -82,6 +82,14 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let [softmax, products] = [softmax_ns, total_ns - softmax_ns].map(format::duration);
             Some(format!("That is {share} of the compute kernel time: {softmax} of softmax, {products} of products"))
         }
+        Rule::DataLoading => hit.other_in.as_ref().map(|other| {
+            format!(
+                "Beside that the host is in {} for {} per step: with less of it the host would be ahead, and loading \
+                 hidden",
+                clipped(&other.function),
+                format::duration(other.ns / hit.n_steps.max(1) as DurNs)
+            )
+        }),
         Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {
             format!("After the synchronization the host is in {} for {} of it", place(site), format::duration(*ns))
         }),
@@ -140,7 +148,9 @@ fn of_copied(hit: &Hit) -> Option<String> {
 
 /// That the host writes a checkpoint, where that takes most of the time.
 fn of_saving(hit: &Hit) -> Option<String> {
-    hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
+    let ns = format::duration(hit.shares.saves_ns);
+    let is_nearly_all = hit.amount - hit.shares.saves_ns < hit.amount / LEAST_PART;
+    (hit.is_saving() && !is_nearly_all).then(|| format!("For {ns} of it the host writes a checkpoint"))
 }
 
 /// Why ending the cause gains less than its time, where it does.
