@@ -341,7 +341,7 @@ pub fn left_out(steps: &Steps) -> [Option<String>; 2] {
         1 if steps.n_warm_up > 0 => Some("the first, which may still hold warm-up".to_owned()),
         1 => Some("the first, which may hold warm-up or be cut off".to_owned()),
         n => Some(format!(
-            "the first {}, which take at least twice as long as any later one, as a warm-up does",
+            "the first {}, a warm-up of steps that take at least twice as long as any later one",
             count(n)
         )),
     };

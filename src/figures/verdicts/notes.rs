@@ -82,14 +82,7 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let [softmax, products] = [softmax_ns, total_ns - softmax_ns].map(format::duration);
             Some(format!("That is {share} of the compute kernel time: {softmax} of softmax, {products} of products"))
         }
-        Rule::DataLoading => hit.other_in.as_ref().map(|other| {
-            format!(
-                "Beside that the host is in {} for {} per step: with less of it the host would be ahead, and loading \
-                 hidden",
-                clipped(&other.function),
-                format::duration(other.ns / hit.n_steps.max(1) as DurNs)
-            )
-        }),
+        Rule::DataLoading => beside_loading(hit),
         Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {
             format!("After the synchronization the host is in {} for {} of it", place(site), format::duration(*ns))
         }),
@@ -129,6 +122,16 @@ fn of_shares(hit: &Hit) -> Vec<String> {
     .into_iter()
     .chain(of_copied(hit))
     .collect()
+}
+
+/// What else the host does for long in each step.
+fn beside_loading(hit: &Hit) -> Option<String> {
+    let other = hit.other_in.as_ref()?;
+    let ns = format::duration(other.ns / hit.n_steps.max(1) as DurNs);
+    Some(format!(
+        "Beside that the host is in {} for {ns} per step: with less of it the host would be ahead, and loading hidden",
+        clipped(&other.function)
+    ))
 }
 
 /// That the host is busy with what it copied from the device, or is to copy to it, where that takes most of the time.
