@@ -9,6 +9,7 @@ mod waits;
 
 use self::frames::of_python;
 use self::ranges::{is_collective, of_range};
+use self::waits::is_waiting_function;
 pub use self::waits::{Waiting, Waits, is_inside_wait, waits};
 use crate::analysis::frame::Frame;
 use crate::analysis::words::{self, Topic};
@@ -48,6 +49,8 @@ pub enum Role {
     PythonWait,
     /// A Python frame that waits for a queue, a lock or the end of a thread: `queue.get`.
     QueueWait,
+    /// One that sleeps, or waits for a socket or a process: `selectors.select`.
+    Wait,
     Python,
     /// Any other call of the API.
     Call,
@@ -58,7 +61,7 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Sync,
         Self::SyncOperator,
         Self::DataLoading,
@@ -79,6 +82,7 @@ impl Role {
         Self::Operator,
         Self::PythonWait,
         Self::QueueWait,
+        Self::Wait,
         Self::Python,
         Self::Call,
         Self::Range,
@@ -141,11 +145,16 @@ pub fn role_of(kind: SliceKind, name: &str) -> Role {
     match kind {
         SliceKind::Runtime | SliceKind::Driver => of_call(name),
         SliceKind::Operator => of_operator(name),
-        SliceKind::PythonFunction => of_python(name),
+        SliceKind::PythonFunction => match of_python(name) {
+            Role::Python if is_waiting_function(name) => Role::Wait,
+            role => role,
+        },
         SliceKind::Os => of_os_call(name),
         SliceKind::Collective => Role::Collective,
         SliceKind::Sync => Role::Sync,
         SliceKind::Overhead => of_overhead(name),
+        // Recorders without a kind for them write functions as ranges.
+        SliceKind::Annotation | SliceKind::Other if is_waiting_function(name) => Role::Wait,
         SliceKind::Annotation | SliceKind::Other => of_range(name),
         _ => Role::Nothing,
     }

@@ -1,7 +1,7 @@
 //! Advice about idle time by cause and trigger, and how to check that it helped.
 
 use super::advice::{
-    ALWAYS, AMD, COMPILED, Case, EAGER, FUSING_BACKEND, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH,
+    ALWAYS, AMD, COMPILED, Case, EAGER, FUSING_BACKEND, GRAPHS, INFERS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH,
     UNFUSED, of_vendor, to_record as of_host,
 };
 use super::format;
@@ -166,6 +166,7 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         (
             &[
                 (ALWAYS, "Find what the thread waits for: a lock, another process, a file, the network"),
+                (INFERS, "If it waits for requests, nothing was asked of the device: batch them, or send it more"),
                 (
                     ALWAYS,
                     "Give each process enough cores: set OMP_NUM_THREADS, and bind processes to cores of their GPU's \

@@ -7,16 +7,20 @@ pub use self::help::{best, beyond_overlap, named, of_overlap};
 
 use std::sync::Arc;
 
-use super::verdicts::{Judged, clipped, device, percent, scope_of, together, why, why_of};
+use super::verdicts::{Judged, clipped, device, is_launched, percent, scope_of, together, why, why_of};
 use super::{Cell, Part, Word, figures, format};
+use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::analysis::words::{Topic, topic};
-use crate::model::{DurNs, Severity};
+use crate::model::{DurNs, ProcessId, Severity, Trace};
 
 /// Idle time below this share is not said to be waiting.
 const WAITS: f64 = 0.03;
 /// A kernel with less of the time is not named.
 const LARGE: f64 = 0.05;
+
+/// More processes that share a device with the one that has most of its work are counted.
+const MOST_SHARING: usize = 3;
 
 /// Rules about kinds of kernels, each with a remedy.
 const KERNELS: [Rule; 3] = [Rule::Fp32Matmul, Rule::Elementwise, Rule::StepwiseAttention];
@@ -28,6 +32,7 @@ pub struct Summary<'a> {
     pub makeup: &'a Makeup,
     /// Title of the file, where its rank does not distinguish it.
     name: Option<&'a str>,
+    trace: &'a Trace,
     window: &'a Window,
     offset: DurNs,
     run: &'a RunFacts,
@@ -39,6 +44,8 @@ pub struct Summary<'a> {
     most: Option<&'a Hit>,
     /// The one with most idle time whose cause the program can end: for others more is to be recorded.
     endable: Option<&'a Hit>,
+    /// The warning that the host loads data for longer than the device works, where that made it wait in no judged time.
+    data: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
     /// What it gains per step at most if late ranks come sooner to collectives.
@@ -87,6 +94,7 @@ impl<'a> Summary<'a> {
                 rank: judged.trace.info.rank,
                 makeup,
                 name: judged.file(),
+                trace: judged.trace,
                 window: device.window?,
                 offset: judged.offset,
                 run: &verdicts.run,
@@ -94,6 +102,7 @@ impl<'a> Summary<'a> {
                 together: best.and_then(together),
                 most,
                 endable,
+                data: hits().find(|hit| hit.rule == Rule::DataTime),
                 kernels,
                 late_ns,
             })
@@ -208,6 +217,7 @@ impl<'a> Summary<'a> {
             sentences[0] += &format!(" and idle {}", percent(idle));
             sentences.extend(self.waits());
         }
+        sentences.extend(shared_by(self.trace, self.makeup, !self.window.steps.is_empty()));
         sentences.extend(match self.makeup.bound() {
             Bound::Compute => Some(self.computes()),
             Bound::Communication => Some(format!(
@@ -239,9 +249,13 @@ impl<'a> Summary<'a> {
         let share = percent(self.share(ns)) + &self.of_recorder();
         Some(match cause {
             Cause::Latency => {
-                let between = match self.makeup.queued_ns >= ns - self.makeup.queued_ns {
-                    true => "between kernels that were already queued",
-                    false => "between launches and the work that they start",
+                let is_most = |part: DurNs| part >= ns - part;
+                let meanwhile = self.makeup.meanwhile.first().into_iter().flatten();
+                let in_graphs = meanwhile.filter(|class| class.0 == GapClass::Graph).map(|class| class.1).sum();
+                let between = match (is_most(in_graphs), is_most(self.makeup.queued_ns)) {
+                    (true, _) => "between the kernels of CUDA graphs",
+                    (false, true) => "between kernels that were already queued",
+                    (false, false) => "between launches and the work that they start",
                 };
                 let saved = self.best.and_then(|hit| {
                     let saved = self.makeup.causes.iter().find(|cause| Some(cause.0) == hit.rule.cause())?;
@@ -262,7 +276,11 @@ impl<'a> Summary<'a> {
             _ => {
                 let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));
                 let why = why.unwrap_or("for calls that copy");
-                let host = self.host_of_most((cause, ns)).map(|name| format!(", most of it with the host in {name}"));
+                let is_in = match cause.rule().is_some_and(is_launched) {
+                    true => "before work launched in",
+                    false => "with the host in",
+                };
+                let host = self.host_of_most((cause, ns)).map(|name| format!(", most of it {is_in} {name}"));
                 format!("It waits most {why}: {share}{}", host.unwrap_or_default())
             }
         })
@@ -331,6 +349,25 @@ impl<'a> Summary<'a> {
         }
         String::new()
     }
+}
+
+/// Which processes share a device, and whose its steps are.
+///
+/// * `has_steps`: whether its judged time has any.
+pub fn shared_by(trace: &Trace, makeup: &Makeup, has_steps: bool) -> Option<String> {
+    let all = makeup.processes.iter().fold(0_i64, |sum, of| sum.saturating_add(of.1)).max(1);
+    let of = |&(process, ns): &(ProcessId, DurNs)| {
+        (clipped(&trace.process(process).title()), percent(ns as f64 / all as f64))
+    };
+    let [first, others @ ..] = &makeup.processes[..] else { return None };
+    let (most, share) = of(first);
+    let mut named = vec![format!("{most} launched {share} of its work")];
+    named.extend(others.iter().take(MOST_SHARING).map(of).map(|(who, share)| format!("{who} {share}")));
+    let left = makeup.processes.len() - named.len();
+    named.extend((left > 0).then(|| format!("{} more the rest", format::count(left as u64))));
+    let whose = if has_steps { format!("; steps are those of {most}") } else { String::new() };
+    let n = format::count(makeup.processes.len() as u64);
+    Some(format!("{n} processes share it: {}{whose}", named.join(", ")))
 }
 
 /// A cause as a cell of a table.

@@ -340,7 +340,10 @@ pub fn left_out(steps: &Steps) -> [Option<String>; 2] {
         0 => None,
         1 if steps.n_warm_up > 0 => Some("the first, which may still hold warm-up".to_owned()),
         1 => Some("the first, which may hold warm-up or be cut off".to_owned()),
-        n => Some(format!("the first {}", count(n))),
+        n => Some(format!(
+            "the first {}, a warm-up of steps that take at least twice as long as any later one",
+            count(n)
+        )),
     };
     let why = if steps.has_lost { "of which the file lost a part" } else { "in which the recording ends" };
     let last = match steps.len().saturating_sub(steps.used.end) {

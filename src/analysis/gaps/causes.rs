@@ -168,7 +168,7 @@ impl<'a> Causes<'a> {
         let roles = &mut self.host.roles;
         let mut is_wait = |segment: &&Segment| {
             let is_long = segment.activity == Activity::Waits && segment.time.dur() >= LONG_WAIT;
-            let waits = |slice| matches!(roles.of(self.trace, slice), Role::QueueWait | Role::OsWait);
+            let waits = |slice| matches!(roles.of(self.trace, slice), Role::QueueWait | Role::OsWait | Role::Wait);
             is_long && segment.slice.is_some_and(waits)
         };
         let waits: Vec<Segment> = out.iter().filter(|segment| is_wait(segment)).copied().collect();
@@ -264,7 +264,7 @@ impl<'a> Causes<'a> {
             flags(GapClass::LaunchLatency, within, rest)
         } else if role == Role::GraphLaunch {
             flags(GapClass::Graph, within, rest)
-        } else if let Some(producer) = self.waits.producer(self.trace, scene) {
+        } else if let Some(producer) = self.producer(scene) {
             // The wait begins when the call is over.
             if rest.start < returned {
                 push(out, flags(GapClass::LaunchLatency, Some(call), TimeRange { end: returned, ..rest }));
@@ -275,6 +275,12 @@ impl<'a> Causes<'a> {
             flags(GapClass::Queued, within, rest)
         };
         push(out, segment);
+    }
+
+    /// What the work after a gap waited for on another stream.
+    fn producer(&self, scene: &Scene) -> Option<SliceId> {
+        let elsewhere = || self.waits.producer_elsewhere(self.trace, scene, self.usual.latency);
+        self.waits.producer(self.trace, scene).or_else(elsewhere)
     }
 
     /// Whether earlier work of the same launch of a graph ran before the gap.

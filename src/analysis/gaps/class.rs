@@ -26,7 +26,8 @@ pub enum GapClass {
     CpuOp,
     /// It ran Python outside of operators.
     Python,
-    /// It was blocked in the operating system.
+    /// It was blocked in the operating system: in a call of it, or in a function that waits for a thread, a lock, a queue,
+    /// a socket or a process.
     Blocked,
     /// Nothing was recorded of it.
     #[default]

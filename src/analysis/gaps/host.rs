@@ -289,7 +289,7 @@ impl<'a> Host<'a> {
                     }
                 }
                 GapClass::CpuOp | GapClass::Python | GapClass::Blocked => {
-                    let waits = matches!(role, Role::OsWait | Role::PythonWait | Role::QueueWait);
+                    let waits = matches!(role, Role::OsWait | Role::PythonWait | Role::QueueWait | Role::Wait);
                     let activity = if waits { Activity::Waits } else { Activity::Works };
                     generic = generic.or(Some((class, slice, activity)));
                 }
@@ -428,9 +428,9 @@ fn class_of(role: Role) -> GapClass {
         Role::Collective | Role::CollectiveRange => GapClass::Collective,
         Role::Launch | Role::GraphLaunch => GapClass::Launch,
         Role::Profiler => GapClass::Profiler,
-        Role::OsWait | Role::Os => GapClass::Blocked,
+        Role::OsWait | Role::Os | Role::QueueWait | Role::Wait => GapClass::Blocked,
         Role::Operator => GapClass::CpuOp,
-        Role::PythonWait | Role::QueueWait | Role::Python => GapClass::Python,
+        Role::PythonWait | Role::Python => GapClass::Python,
         Role::Call | Role::LazyLoad | Role::Range | Role::Nothing => GapClass::Unknown,
     }
 }

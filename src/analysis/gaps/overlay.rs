@@ -177,14 +177,17 @@ pub fn inferred_ns(trace: &Trace, part: &GapPart) -> DurNs {
     let recorded = match part.class {
         // Silence is named by the load that ends it, and may be one part with it.
         GapClass::ModuleLoad => part.slice.filter(|&slice| role(slice) == Role::ModuleLoad),
-        GapClass::Blocked if part.slice.is_some_and(|slice| matches!(role(slice), Role::Os | Role::OsWait)) => {
-            return 0;
-        }
+        GapClass::Blocked if part.slice.is_some_and(|slice| is_blocking(role(slice))) => return 0,
         GapClass::Blocked => None,
         _ => return 0,
     };
     let recorded = recorded.and_then(|slice| trace.slices.time(slice).intersect(part.time));
     part.time.dur() - recorded.map_or(0, |time| time.dur())
+}
+
+/// Whether a slice of this role shows that its thread is blocked.
+fn is_blocking(role: Role) -> bool {
+    matches!(role, Role::Os | Role::OsWait | Role::QueueWait | Role::Wait)
 }
 
 /// Of a part whose class is inferred for most of its time: the thread of its slice, and when nothing of that class was

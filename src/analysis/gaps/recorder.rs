@@ -402,7 +402,7 @@ fn is_work(class: GapClass) -> bool {
 /// Whether the host may wait in slices of this role: for the device, another thread, a process, or the system.
 fn waits(role: Role) -> bool {
     let is_device = matches!(role, Role::Sync | Role::SyncOperator | Role::CopyCall | Role::Free | Role::Allocator);
-    is_device || matches!(role, Role::OsWait | Role::QueueWait | Role::DataLoading | Role::Collective)
+    is_device || matches!(role, Role::OsWait | Role::QueueWait | Role::Wait | Role::DataLoading | Role::Collective)
 }
 
 #[cfg(test)]

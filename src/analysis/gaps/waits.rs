@@ -6,7 +6,10 @@ use hashbrown::HashMap;
 
 use super::scenes::Scene;
 use crate::model::time::partition_near;
-use crate::model::{SliceId, StringId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
+use crate::model::{CopyKind, DurNs, ProcessId, Row, SliceId, StringId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
+
+/// More rows of devices are not looked at for what work of another one waited for.
+const MOST_ROWS: usize = 256;
 
 /// A wait of a stream for an event.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +30,14 @@ pub struct Waits {
     calls: HashMap<TrackId, Vec<TimeNs>>,
     /// Streams by their id; several devices may use the same.
     streams: HashMap<u32, Vec<TrackId>>,
+    /// The processes of devices and indices of their rows, where there are several devices; [`MOST_ROWS`] at most.
+    rows: Vec<(ProcessId, usize)>,
 }
 
 impl Waits {
     /// Cost: O(m + n log n) for m slices and n recorded synchronizations.
     pub fn new(trace: &Trace) -> Self {
-        let mut out = Self { calls: wait_calls(trace), ..Self::default() };
+        let mut out = Self { calls: wait_calls(trace), rows: rows_of_devices(trace), ..Self::default() };
         for (slice, sync) in trace.facts.syncs.iter().filter(|(_, sync)| sync.kind == SyncKind::StreamWait) {
             let (Some(stream), Some(event_stream)) = (sync.stream, sync.event_stream) else { continue };
             let device = trace.process(trace.track(trace.slices.track_of(slice)).process).device;
@@ -102,6 +107,39 @@ impl Waits {
             .filter(|&work| slices.end[work.idx()] >= scene.gap.start && work != scene.ended_by)
             .max_by_key(|work| slices.end[work.idx()])
     }
+
+    /// The same where no such wait is recorded, as far as times and calls tell: the last work of the same program on
+    /// another device, if the work after the gap began right when it ended and was launched after it. It is a copy
+    /// between devices, or a stream was made to wait between the two launches. Cost: O(log n) for each row of a device.
+    ///
+    /// * `latency`: within that of the end work begins that waited for it, in nanoseconds.
+    pub fn producer_elsewhere(&self, trace: &Trace, scene: &Scene, latency: DurNs) -> Option<SliceId> {
+        let (slices, call) = (&trace.slices, scene.call?);
+        let process = |slice: SliceId| trace.track(slices.track_of(slice)).process;
+        let own = process(scene.ended_by);
+        let last = |&(_, row): &(ProcessId, usize)| {
+            let range = slices.rows[row].range();
+            let ended = slices.end[range.clone()].partition_point(|&end| end <= scene.gap.end);
+            (range.start..range.start + ended).next_back().map(|i| SliceId(i as u32))
+        };
+        let others = self.rows.iter().filter(|row| row.0 != own).filter_map(last);
+        let work = others.max_by_key(|work| slices.end[work.idx()])?;
+        let launch = trace.launch_of(work).filter(|&launch| process(launch) == process(call))?;
+        let end = slices.end[work.idx()];
+        let is_in_time = end > scene.gap.start && scene.gap.end - end < latency;
+        let is_before = slices.ts[launch.idx()] < slices.ts[call.idx()];
+        let is_peer_copy = || trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::PtoP);
+        let is_called = || self.is_called_between(trace, launch, call, &Cell::default());
+        (is_in_time && is_before && (is_peer_copy() || is_called())).then_some(work)
+    }
+}
+
+/// The rows of all devices with the process of each; none of a single one.
+fn rows_of_devices(trace: &Trace) -> Vec<(ProcessId, usize)> {
+    let of_row = |(row, of): (usize, &Row)| (trace.track(of.track).process, row);
+    let rows = trace.slices.rows.iter().enumerate().map(of_row);
+    let rows: Vec<_> = rows.filter(|of| trace.process(of.0).device.is_some()).take(MOST_ROWS).collect();
+    if rows.iter().any(|of| of.0 != rows[0].0) { rows } else { Vec::new() }
 }
 
 /// The calls of each thread that make a stream wait for another. Cost: O(slices).

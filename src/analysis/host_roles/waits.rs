@@ -26,9 +26,8 @@ pub enum Waits {
 pub fn waits(kind: SliceKind, name: &str) -> Waits {
     match role_of(kind, name) {
         Role::PythonWait => Waits::ForBackward,
-        Role::QueueWait | Role::OsWait => Waits::Always,
+        Role::QueueWait | Role::OsWait | Role::Wait => Waits::Always,
         _ if !matches!(kind, SliceKind::PythonFunction | SliceKind::Other) => Waits::Never,
-        _ if is_waiting_function(name) => Waits::Always,
         _ if matches!(name, "posix.read" | "<built-in function read>") => Waits::InsideWait,
         _ => Waits::Never,
     }
@@ -76,12 +75,18 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn is_waiting_function(name: &str) -> bool {
+/// Whether a function sleeps, or waits for a thread, a lock, a queue, a socket or a process; as recorders of Python
+/// write it.
+pub(super) fn is_waiting_function(name: &str) -> bool {
     let builtin = name.strip_prefix("<built-in ").map(|rest| rest.trim_end_matches('>'));
     if let Some(builtin) = builtin {
         // `method acquire of _thread.lock object at 0x7f`, `function sleep`.
         let called = builtin.split_once(' ').map_or(builtin, |(_, called)| called);
         let (function, owner) = called.split_once(" of ").unwrap_or((called, ""));
+        return is_waiting_call(owner, function);
+    }
+    // Of cProfile: `<method 'acquire' of '_thread.lock' objects>`.
+    if let Some((function, owner)) = name.strip_prefix("<method '").and_then(|rest| rest.split_once("' of '")) {
         return is_waiting_call(owner, function);
     }
     if let Some((place, function)) = name.strip_prefix('$').and_then(|name| name.rsplit_once(' ')) {
@@ -155,6 +160,9 @@ mod tests {
             (other, "Condition.wait (/usr/lib/python3.12/threading.py:323)"),
             (other, "Queue.get (/usr/lib/python3.13/queue.py:154)"),
             (python, "<built-in function sleep>"),
+            (python, "<method 'acquire' of '_thread.lock' objects>"),
+            (SliceKind::Annotation, "<method 'acquire' of '_thread.lock' objects>"),
+            (SliceKind::Annotation, "queue.py(154): get"),
             (python, "<built-in method acquire of _thread.lock object at 0x7faa>"),
             (python, "<built-in method recv of _socket.socket object at 0x7faa>"),
             (python, "<built-in method poll of select.poll object at 0x7faa>"),
@@ -172,6 +180,8 @@ mod tests {
         }
         for (kind, name) in [
             (other, "sleepless (a.py:3)"),
+            (python, "<method 'release' of '_thread.lock' objects>"),
+            (SliceKind::Annotation, "get"),
             (other, "Mapping.get (<frozen _collections_abc>:804)"),
             (other, "_thread.lock.release"),
             (other, "select.epoll.register"),

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::Window;
-use super::cause::{Cause, cause_of, copies_data, copy_of};
+use super::cause::{Cause, cause_of, copies_data, copy_of, waits_for_others};
 use super::per_step::add;
 use super::room::{Room, Stretches};
 use super::run_facts::{CompiledCode, OPTIMIZER_STEP, RunFacts};
@@ -81,11 +81,13 @@ pub struct Shares {
     /// The class follows from what surrounds the time, not from a record of its own; see
     /// [`inferred_ns`](crate::analysis::gaps::inferred_ns).
     pub inferred_ns: DurNs,
+    /// Of [`Cause::Blocked`]: the host waited for another thread, a lock, a queue, a socket or a process.
+    pub waits_ns: DurNs,
     /// Of [`Cause::Unexplained`]: the thread ran on a CPU; see [`on_cpu_ns`].
     pub on_cpu_ns: DurNs,
     /// The launch that ended the gap was not recorded.
     pub unlaunched_ns: DurNs,
-    /// The host copied to the device, or from it, or waited for such a copy.
+    /// The host copied to the device, or from it, or waited for such a copy; see [`copy_of`].
     pub to_device_ns: DurNs,
     pub from_device_ns: DurNs,
     /// The caching allocator made room for a request; see `super::room`.
@@ -107,6 +109,8 @@ pub struct Shares {
     pub lead_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
+    /// Of [`Cause::Dependency`]: the work that was waited for ran on another device.
+    pub elsewhere_ns: DurNs,
     /// Of [`Cause::Latency`]: the launch of the work after the gap had returned before it, so the gap is from work to
     /// work.
     pub queued_ns: DurNs,
@@ -361,6 +365,13 @@ impl<'a, 'b> Books<'a, 'b> {
         let (trace, ns) = (self.trace, part.time.dur());
         let ns_if = |holds: bool| if holds { ns } else { 0 };
         shares.inferred_ns += inferred_ns(trace, part);
+        if cause == Cause::Blocked {
+            shares.waits_ns += ns_if(waits_for_others(trace, part));
+        }
+        if cause == Cause::Dependency {
+            let process = |work: SliceId| trace.track(trace.slices.track_of(work)).process;
+            shares.elsewhere_ns += ns_if(part.slice.is_some_and(|work| process(work) != process(gap.ended_by)));
+        }
         if cause == Cause::Unexplained && self.has_on_cpu {
             shares.on_cpu_ns += on_cpu_ns(trace, gap, part);
         }
@@ -369,7 +380,7 @@ impl<'a, 'b> Books<'a, 'b> {
         shares.after_ns += ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync);
         shares.saves_ns += ns_if(ns >= LONG_PART && around.is_some_and(|around| around.saves(trace, self.near)));
         if matches!(cause, Cause::Synchronization | Cause::Copy) {
-            shares.add_copy(copy_of(trace, gap, part).kind, ns);
+            shares.add_copy(copy_of(trace, gap, part, cause).kind, ns);
         }
     }
 

@@ -5,10 +5,12 @@ mod names;
 use super::Rule;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger};
-use crate::analysis::host_roles::frees_memory;
+use crate::analysis::host_roles::{Waits, frees_memory, waits};
 use crate::analysis::steps::Steps;
-use crate::model::{CopyKind, MemoryCopy, SliceId, SliceKind, Trace};
+use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, SliceKind, Trace};
 
+/// A wait for others from this length on, in nanoseconds, is what holds up the device, whatever came before.
+const LONG_WAIT: DurNs = 100_000;
 /// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
 const VALUE: u64 = 4096;
 
@@ -116,10 +118,15 @@ impl Cause {
 /// * What the host does after a synchronization is its own where it takes longer than the wait took from it.
 /// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
 ///   [`Gap::refill`].
+/// * What the host waits for that is neither the device nor data, such as a request, comes when it comes: no wait for the
+///   device before it is to blame.
 /// * To copy or cast from host memory to host memory is work of the host.
 /// * To read a value back is to wait for it: the copy is a part of the synchronization. To read data back is to copy.
 /// * `is_between_steps`: see [`Cause::of`].
 pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool) -> Cause {
+    if part.time.dur() >= LONG_WAIT && waits_for_others(trace, part) {
+        return Cause::Blocked;
+    }
     let cause = Cause::of(part.class, gap.trigger, is_between_steps);
     let frees = || gap.trigger_slice.is_some_and(|call| frees_memory(trace, call));
     let is_synced = || gap.trigger == Some(Trigger::Sync) || gap.refill == Some(GapClass::Sync);
@@ -128,13 +135,19 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
         (Cause::Synchronization, None) if part.class != GapClass::Sync => Cause::of(part.class, None, is_between_steps),
         // From host memory to host memory, as a cast: nothing of it is of the device.
         (Cause::Copy, _) if part.slice.is_some_and(|slice| copies_on_host(trace, slice)) => Cause::Host,
-        (Cause::Copy, _) if is_synced() && reads_value(&copy_of(trace, gap, part)) => Cause::Synchronization,
+        (Cause::Copy, _) if is_synced() && reads_value(&copy_of(trace, gap, part, cause)) => Cause::Synchronization,
         (Cause::Host | Cause::StepBoundary | Cause::LaunchBound, Some(class)) => Cause::of(class, None, false),
         (Cause::Latency | Cause::Unexplained, Some(class)) if is_recoverable(part.class, gap) => {
             Cause::of(class, None, false)
         }
         _ => cause,
     }
+}
+
+/// Whether the host waits for another thread, a lock, a queue, a socket or a process: then nothing is asked of the device.
+pub(super) fn waits_for_others(trace: &Trace, part: &GapPart) -> bool {
+    let is_wait = |slice: SliceId| waits(trace.slices.kind[slice.idx()], trace.slice_name(slice)) == Waits::Always;
+    part.class == GapClass::Blocked && part.slice.is_some_and(is_wait)
 }
 
 /// The cause of most of the time of some gaps. Cost: O(parts · log s) for s steps.
@@ -159,13 +172,22 @@ fn copies_on_host(trace: &Trace, slice: SliceId) -> bool {
     slices.kind[slice.idx()] == SliceKind::Operator && !slices.inside(slice).any(|i| slices.kind[i].is_call())
 }
 
-/// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or
-/// after the gap.
-pub(super) fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> MemoryCopy {
+/// The copy that a part of a gap is about: that which its call or the synchronization started. Else of a wait the last
+/// work before the gap, since it is over when that is, and the work after it was launched later; of a copy that before
+/// or after the gap.
+pub(super) fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart, cause: Cause) -> MemoryCopy {
     let copy = |work: SliceId| trace.facts.copies.get(work).copied();
-    let calls = [part.slice, gap.trigger_slice].into_iter().flatten();
+    // What the host launches after a wait is not waited for.
+    let own = part.slice.filter(|_| cause != Cause::Synchronization || part.class == GapClass::Sync);
+    let calls = [own, gap.trigger_slice].into_iter().flatten();
     let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(copy);
-    launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(copy)).unwrap_or_default()
+    let around: &[SliceId] = match (cause, gap.trigger) {
+        (Cause::Synchronization, Some(Trigger::Sync)) => &[gap.after],
+        // The wait was before an earlier gap.
+        (Cause::Synchronization, _) => &[],
+        _ => &[gap.after, gap.ended_by],
+    };
+    launched.or_else(|| around.iter().copied().find_map(copy)).unwrap_or_default()
 }
 
 /// Whether a copy brings the host a value, not data.

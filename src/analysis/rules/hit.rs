@@ -1,8 +1,8 @@
 //! The measurement of a rule.
 
 use super::{
-    Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, Reach, RecordingCost, Recurring,
-    Rule, Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
+    Basis, CallSite, Irregular, Joined, LateRank, Missing, MostIn, NewShapes, NoWork, Once, Reach, RecordingCost,
+    Recurring, Rule, Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -39,6 +39,9 @@ pub struct Hit {
     pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
+    /// Of a hit about loading of data: the function with most of the other time of the host, if that takes more than half
+    /// of its steps.
+    pub other_in: Option<MostIn>,
     /// Of a hit about loading of code that is inferred: the call of the operating system in which the host is for most of
     /// that, and how long.
     pub waits_in: Option<(String, DurNs)>,
@@ -113,6 +116,22 @@ impl Hit {
     /// Whether most of the time has its cause by inference.
     pub fn is_inferred(&self) -> bool {
         self.shares.inferred_ns > self.amount - self.shares.inferred_ns
+    }
+
+    /// Whether most of the time the host waits for another thread, a lock, a queue, a socket or a process.
+    pub fn is_waiting(&self) -> bool {
+        self.shares.waits_ns > self.amount - self.shares.waits_ns
+    }
+
+    /// Whether that is the load, as of a server without requests: the program does not train, whose threads wait for each
+    /// other.
+    pub fn is_of_low_load(&self) -> bool {
+        self.is_waiting() && self.saved_ns().is_none()
+    }
+
+    /// Whether most of the time the device waits for work of another one.
+    pub fn is_for_another_device(&self) -> bool {
+        self.shares.elsewhere_ns > self.amount - self.shares.elsewhere_ns
     }
 
     /// Whether the host was busy for most of the time, and nothing else is known of it.
@@ -195,6 +214,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         sites: Vec::new(),
         origins: Vec::new(),
         after: None,
+        other_in: None,
         ceiling_ns_per_step: None,
         gain_ns: None,
         alone_ns_per_step: None,

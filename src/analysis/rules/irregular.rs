@@ -135,7 +135,8 @@ impl Device<'_, '_> {
     }
 
     /// The step that differs most from the median of those that count. A first step that does not count because it
-    /// includes the warm-up belongs to them where it is shorter than the median: a warm-up makes a step longer.
+    /// includes the warm-up belongs to them where it is shorter than the median: a warm-up makes a step longer. Not where
+    /// the device lags behind the host.
     ///
     /// Cost: O(steps · log gaps).
     pub(super) fn irregular_steps(&mut self, ledger: &Ledger) {
@@ -143,7 +144,7 @@ impl Device<'_, '_> {
             return;
         }
         let Some(steps) = self.of.steps else { return };
-        let Boundaries { device, .. } = steps.on(self.busy.process);
+        let Boundaries { host, device } = steps.on(self.busy.process);
         let all: Vec<TimeRange> = device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
         let mut sorted = self.window.steps.clone();
         sorted.sort_by_key(|step| step.dur());
@@ -153,8 +154,10 @@ impl Device<'_, '_> {
             let [a, b] = [step.dur().max(1), median_ns.max(1)];
             a.max(b) as f64 / a.min(b) as f64
         };
+        // Completed later than on the host, it has a start but no completion before its own: it lacks what others wait for.
+        let lags = device.get(1).zip(host.get(1)).is_some_and(|(end, host)| end.saturating_sub(*host) > median_ns / 10);
         let is_early = |step: &TimeRange| {
-            all.first() == Some(step) && self.window.steps[0].start == step.end && step.dur() < median_ns
+            !lags && all.first() == Some(step) && self.window.steps[0].start == step.end && step.dur() < median_ns
         };
         let counts = |step: &TimeRange| self.window.steps.binary_search_by_key(&step.start, |one| one.start).is_ok();
         let in_order: Vec<usize> = (0..all.len()).filter(|&k| counts(&all[k]) || is_early(&all[k])).collect();
@@ -182,6 +185,11 @@ impl Device<'_, '_> {
         // Halves without doubling: recorded times may be beyond any clock.
         let of_part = (part_ns - median_part_ns).abs();
         let is_most = of_part >= difference.abs() - of_part;
+        // Requests come when they come: that says nothing of the steps.
+        let is_load = |hit: &mut Hit| hit.is_of_low_load() && part == Part::Idle(GapClass::Blocked);
+        if self.out.hit_of(Rule::Blocked, self.window.device).is_some_and(is_load) {
+            return;
+        }
         let irregular = Irregular {
             steps: beyond,
             step_ns: all[worst].dur(),

@@ -1,10 +1,11 @@
 //! Composition of a device's time, healthy or not.
 
+use super::account::LEAST_SHARE;
 use super::kernels::{Dominant, ExposedKernels, KernelStats, MatmulTime};
 use super::{Cause, KernelKind, Reach, Shares, Window};
 use crate::analysis::breakdown::Breakdown;
 use crate::analysis::gaps::GapClass;
-use crate::model::DurNs;
+use crate::model::{DurNs, ProcessId};
 
 /// What most of a device's time goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,9 @@ impl Bound {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Makeup {
     pub device: Option<u32>,
+    /// The processes that launch its work and how long that takes, most first, if several have a share that counts; else
+    /// none.
+    pub processes: Vec<(ProcessId, DurNs)>,
     /// Sums to the judged time.
     pub parts: Breakdown,
     /// Of the communication without compute, waiting for other ranks; 0 where none were compared.
@@ -96,6 +100,7 @@ impl Makeup {
         } = kernels;
         Self {
             device: window.device,
+            processes: Vec::new(),
             parts,
             waiting_ns: 0,
             idle_waiting_ns: 0,
@@ -112,6 +117,15 @@ impl Makeup {
             lead_ns,
             queued_ns: shares[Cause::Latency as usize].queued_ns,
         }
+    }
+
+    /// Says which processes share the device.
+    ///
+    /// * `all`: that launch on it, most work first. Those with less than a twentieth of the work change nothing.
+    pub(super) fn share_among(&mut self, mut all: Vec<(ProcessId, DurNs)>) {
+        let total = all.iter().fold(0_i64, |sum, of| sum.saturating_add(of.1));
+        all.retain(|of| of.1 >= total / LEAST_SHARE);
+        self.processes = if all.len() > 1 { all } else { Vec::new() };
     }
 
     /// All of the judged time.

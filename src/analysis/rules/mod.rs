@@ -79,7 +79,7 @@ use super::gaps::recorder::{self, Recorder, Taken, Unrecorded};
 use super::gaps::{GapPart, Ledger};
 use super::median;
 use super::phases::{Phase, Phases};
-use super::steps::Steps;
+use super::steps::{Steps, has_several_callers, launchers_on};
 use crate::model::{DurNs, Severity, TimeRange, Trace};
 
 /// Fewer small collectives a step, or without steps in all, are not called many.
@@ -140,6 +140,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
     let is_missing = is_missing(of, &mut out);
     let has_known_recorder = recorder::is_known(of.trace);
     let waits = reach::waits(of.trace);
+    let is_shared = has_several_callers(of.trace);
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
         if ledger.is_untold {
@@ -152,6 +153,9 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
             let waits = waits.as_deref();
             Device { of, out: &mut own, busy, window: &window, has_known_recorder, waits }
                 .check(ledger, of.clusters.get(i));
+            if let Some(makeup) = own.verdicts.makeups.last_mut().filter(|_| is_shared) {
+                makeup.share_among(launchers_on(of.trace, busy.process));
+            }
             out.verdicts.add(own.verdicts);
             out.verdicts.windows.push(window);
         } else if of.range.is_none() {
@@ -297,6 +301,7 @@ impl<'a> Device<'a, '_> {
         self.uncached();
         self.pageable_copies();
         self.data_time();
+        self.host_beside_loading();
         let idle = Cause::ALL.map(|cause| accounts[cause as usize].total_ns);
         // After a synchronization the device waits for the host, too.
         let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
@@ -368,7 +373,9 @@ impl<'a> Device<'a, '_> {
         let most =
             paced.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + ahead_ns + paced.ns);
         let gain = self.gain(rule, &gains, small).min(PerStep { ns: most, usual_ns: None });
-        let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
+        // Where nothing was asked of the device, no faster program ends that.
+        let is_load = 2 * shares.waits_ns > account.total_ns && !self.of.run.is_training;
+        let is_gained = rule != Rule::Profiler && !is_load && once.as_ref().is_none_or(Once::comes_back);
         let gain = is_gained.then(|| match &once {
             Some(once) => PerStep { ns: once.gain_ns_per_step(None), usual_ns: None },
             None => gain,
@@ -439,6 +446,18 @@ impl<'a> Device<'a, '_> {
             (comm_ns - overlapped_ns).min(step.dur() - comm_ns)
         };
         self.window.pieces().iter().map(gain).collect()
+    }
+
+    /// What else the host does for long in its steps where the device waits for data: of two that follow each other, the
+    /// wait shows in the last.
+    fn host_beside_loading(&mut self) {
+        let (of, steps) = (self.of, &self.window.host_steps);
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
+        let range = first.union(*last);
+        if let Some(hit) = self.out.hit_of(Rule::DataLoading, self.window.device) {
+            let most = MostIn::of(of.trace, of.phases, range, steps);
+            hit.other_in = most.filter(|most| most.ns > range.dur() / 2);
+        }
     }
 
     /// Time that the host loads data beside the busy time of the device, in the median step.

@@ -4,9 +4,9 @@ use super::account::Books;
 use super::cause::{Cause, cause_of};
 use super::per_step::{PerStep, add};
 use super::{Device, Hit, Rule};
-use crate::analysis::gaps::GapPart;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
+use crate::analysis::gaps::{GapClass, GapPart};
 use crate::model::{DurNs, TimeRange};
 
 /// A cluster of gaps that comes back in steps.
@@ -27,6 +27,8 @@ pub struct Recurring {
     pub of_cause_ns: DurNs,
     /// The longest of its gaps in these steps.
     pub longest: TimeRange,
+    /// Whether it lies inside CUDA graphs, where the host does nothing.
+    pub is_in_graph: bool,
 }
 
 impl Device<'_, '_> {
@@ -51,6 +53,7 @@ impl Device<'_, '_> {
             ns_per_step,
             of_cause_ns: ns_per_step,
             longest: longest.max_by_key(|time| time.dur()).unwrap_or_default(),
+            is_in_graph: cluster.class == GapClass::Graph,
         };
         let (of_cause, gain) = self.causes(clusters, cluster, books);
         self.out.check(Hit {

@@ -78,6 +78,13 @@ const INDUCTOR: [&str; 4] = ["CompiledFxGraph", "Torch-Compiled Region", "torchi
 /// Share of the kernels that must be compiled code. One function of many says nothing of the rest.
 const COMPILED_SHARE: f64 = 0.05;
 
+/// Whether a range or a function is of a `DataLoader` of PyTorch with processes of its own: one without them gets no data
+/// from elsewhere.
+fn is_of_workers(name: &str) -> bool {
+    let is_function = || name.ends_with(": _get_data") || name.ends_with(": _try_get_data");
+    name.contains("_MultiProcessingDataLoaderIter") || name.contains("torch/utils/data/dataloader.py") && is_function()
+}
+
 /// Parts of names of what runs in training only.
 const TRAINING: [&str; 7] =
     ["autograd::engine", "Optimizer.step", "Backward0", "backward", "Backward", "multi_tensor_apply", "optimizer"];
@@ -184,7 +191,7 @@ impl RunFacts {
             run.names_optimizer_steps |= name.starts_with(OPTIMIZER_STEP);
             run.names_backward_nodes |= name.starts_with(BACKWARD_NODE);
             run.is_captured |= name.contains("CompiledFunction");
-            run.has_workers |= name.contains("_MultiProcessingDataLoaderIter");
+            run.has_workers |= is_of_workers(name);
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
                 capability = capability.max(least_capability(name));
@@ -230,6 +237,16 @@ mod tests {
     fn facts(slices: &[(&str, SliceKind, &str)]) -> RunFacts {
         let slices: Vec<_> = slices.iter().map(|&(track, kind, name)| (track, kind, name, 0, 10)).collect();
         RunFacts::of(&TraceBuilder::from_slices(&slices).finish())
+    }
+
+    #[test]
+    fn a_loader_has_processes_where_it_gets_data_from_elsewhere() {
+        assert!(is_of_workers("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"));
+        assert!(is_of_workers("torch/utils/data/dataloader.py(1293): _get_data"));
+        assert!(is_of_workers("/opt/lib/python3.11/site-packages/torch/utils/data/dataloader.py(1132): _try_get_data"));
+        assert!(!is_of_workers("torch/utils/data/dataloader.py(630): __next__"));
+        assert!(!is_of_workers("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"));
+        assert!(!is_of_workers("model.py(12): _get_data"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Steps;
+use super::{Scope, Steps};
 use crate::model::{ProcessId, Row, SliceId, TimeNs, TimeRange, Trace};
 
 /// Most launches that a stream's queue holds: so many pieces of work may run before the first whose launch was
@@ -14,7 +14,7 @@ const QUEUE: usize = 1024;
 pub struct DeviceSteps {
     /// The process that holds the work of the device.
     process: ProcessId,
-    /// Boundaries of the steps of the process that launches on it; empty if that has no steps.
+    /// Boundaries of the steps of the process that has most of its work; empty if that has no steps.
     host: Vec<TimeNs>,
     /// The same as the device sees them.
     device: Vec<TimeNs>,
@@ -24,11 +24,11 @@ pub struct DeviceSteps {
 
 impl DeviceSteps {
     /// * `process`: of the device.
-    /// * `steps`: of the process that launches on it.
-    pub(super) fn new(trace: &Trace, process: ProcessId, steps: Option<&Steps>) -> Self {
+    /// * `scope`, `steps`: of the process that has most of its work.
+    pub(super) fn new(trace: &Trace, process: ProcessId, scope: &Scope, steps: Option<&Steps>) -> Self {
         let host = steps.map(|steps| steps.boundaries.clone()).unwrap_or_default();
         let device = match steps.is_some_and(|steps| steps.source.is_of_host()) {
-            true => device_boundaries(trace, process, &host),
+            true => device_boundaries(trace, process, scope, &host),
             false => host.clone(),
         };
         Self { process, host, device, used: steps.map(|steps| steps.used.clone()).unwrap_or_default() }
@@ -101,11 +101,17 @@ impl Steps {
 /// busy and idle time sum to it; work of a new step that runs beside the rest of the last one counts for the last one.
 ///
 /// * Source: F7 of the definitions.
+/// * `scope`: whose steps they are; work that others launched moves nothing.
 /// * `boundaries`: of steps on the host, ascending.
 /// * Streams without recorded launches move nothing.
 /// * Cost: O(m k log n) for m boundaries and n slices in k rows of the device.
-pub(super) fn device_boundaries(trace: &Trace, process: ProcessId, boundaries: &[TimeNs]) -> Vec<TimeNs> {
-    let queues: Vec<Queue<'_>> = trace.rows_of(process).iter().filter_map(|row| Queue::of(trace, row)).collect();
+pub(super) fn device_boundaries(
+    trace: &Trace,
+    process: ProcessId,
+    scope: &Scope,
+    boundaries: &[TimeNs],
+) -> Vec<TimeNs> {
+    let queues: Vec<Queue<'_>> = trace.rows_of(process).iter().filter_map(|row| Queue::of(trace, scope, row)).collect();
     let mut done = TimeNs::MIN;
     let moved = |&boundary: &TimeNs| {
         let ends = queues.iter().filter_map(|queue| queue.end_of_work_before(boundary));
@@ -115,22 +121,23 @@ pub(super) fn device_boundaries(trace: &Trace, process: ProcessId, boundaries: &
     boundaries.iter().map(moved).collect()
 }
 
-/// The work of one row, which runs in the order of its launches.
+/// The work of some processes in one row, which runs in the order of its launches.
 struct Queue<'a> {
     trace: &'a Trace,
+    scope: &'a Scope,
     row: &'a Row,
 }
 
 impl<'a> Queue<'a> {
     /// `None` if the launches of its first work were not recorded.
-    fn of(trace: &'a Trace, row: &'a Row) -> Option<Self> {
-        let queue = Self { trace, row };
+    fn of(trace: &'a Trace, scope: &'a Scope, row: &'a Row) -> Option<Self> {
+        let queue = Self { trace, scope, row };
         let mut work = row.range().filter(|&i| queue.is_work(i)).take(QUEUE + 1);
         work.any(|i| queue.launch(i).is_some()).then_some(queue)
     }
 
     fn is_work(&self, i: usize) -> bool {
-        self.trace.slices.kind[i].is_device_work()
+        self.trace.slices.kind[i].is_device_work() && self.scope.launched(self.trace, SliceId(i as u32))
     }
 
     fn launch(&self, i: usize) -> Option<TimeNs> {
@@ -141,11 +148,12 @@ impl<'a> Queue<'a> {
     /// The end of the last work that was launched before `ts`. Work without a recorded launch was launched after the
     /// work before it, and without such before the recording began.
     fn end_of_work_before(&self, ts: TimeNs) -> Option<TimeNs> {
-        let back = |from: usize| (self.row.range().start..from).rev().filter(|&i| self.is_work(i));
+        // Not further: others may have much more work in the row.
+        let back = |from: usize| (self.row.range().start..from).rev().take(QUEUE).filter(|&i| self.is_work(i));
         let (mut low, mut high) = (self.row.range().start, self.row.range().end);
         while low < high {
             let middle = low + (high - low) / 2;
-            let launch = back(middle + 1).take(QUEUE).find_map(|i| self.launch(i));
+            let launch = back(middle + 1).find_map(|i| self.launch(i));
             if launch.is_none_or(|launch| launch < ts) {
                 low = middle + 1;
             } else {
@@ -158,6 +166,7 @@ impl<'a> Queue<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::launchers_on;
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
 
@@ -192,9 +201,38 @@ mod tests {
             ],
             &[1, 2, 3, 4, 0, 1, 2, 3, 4],
         );
-        let found = device_boundaries(&trace, device(&trace), &[0, 100, 200, 300, 400]);
+        let found = device_boundaries(&trace, device(&trace), &Scope::default(), &[0, 100, 200, 300, 400]);
         // The old work came from before the recording; at 300 the device is idle.
         assert_eq!(found, [50, 190, 260, 300, 400]);
+    }
+
+    #[test]
+    fn steps_of_a_shared_device_are_those_of_the_process_with_most_of_its_work() {
+        // Steps of `a` take 100, of `b` 70; `b` launches more, and its work takes less.
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        let mut id = 0;
+        for (host, period, dur, n) in [("a", 100, 60, 8), ("b", 70, 10, 11)] {
+            for step in 0..n {
+                let at = period * step;
+                id += 1;
+                slices.push((host, SliceKind::Annotation, "train_step", at, at + period));
+                slices.push((host, CALL, "cudaLaunchKernel", at + 5, at + 7));
+                slices.push(("stream 7", KERNEL, if host == "a" { "gemm" } else { "relu" }, at + 8, at + 8 + dur));
+                correlation.extend([0, id, id]);
+            }
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        builder.tracks[2].process = ProcessId(builder.processes.len() as u32);
+        builder.processes.push(crate::model::Process::default());
+        let trace = builder.finish();
+        let found = crate::analysis::steps::steps(&trace, &|| false).unwrap();
+        let of_a: Vec<TimeNs> = (0..=8).map(|i| 100 * i).collect();
+        assert_eq!((found.boundaries.as_slice(), found.on(device(&trace)).host), (&of_a[..], &of_a[..]));
+        let host = |name: &str| trace.tracks.iter().find(|track| track.name == name).unwrap().process;
+        assert_eq!(launchers_on(&trace, device(&trace)), [(host("a"), 480), (host("b"), 110)]);
+        // Work of the other process belongs to none of them.
+        assert_eq!(found.on(device(&trace)).device, of_a);
     }
 
     #[test]
@@ -207,6 +245,6 @@ mod tests {
             ],
             &[0, 0, 0],
         );
-        assert_eq!(device_boundaries(&trace, device(&trace), &[0, 100, 200]), [0, 100, 200]);
+        assert_eq!(device_boundaries(&trace, device(&trace), &Scope::default(), &[0, 100, 200]), [0, 100, 200]);
     }
 }

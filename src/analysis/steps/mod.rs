@@ -27,8 +27,8 @@ pub use self::named::{
 pub use self::parts::{DevicePart, StepParts, step_parts};
 pub use self::period::{Period, common, periods, regularity};
 pub use self::ranges::without_digits;
-pub use self::scope::Scope;
 use self::scope::launchers;
+pub use self::scope::{Scope, has_several_callers, launchers_on};
 use super::totals::Durations;
 use crate::model::{DurNs, ProcessId, SliceKind, TimeNs, TimeRange, Trace};
 
@@ -139,6 +139,11 @@ pub struct Steps<B = TimeNs> {
 const AHEAD: DurNs = 10;
 /// A first or last piece that is shorter than this part of the median is not a whole step.
 const REMNANT: u64 = 10;
+/// Each step of a warm-up takes at least so many times as long as any after it.
+const WARM_UP: u64 = 2;
+/// A warm-up has at most so many steps, and at most one of so many.
+const MAX_WARM_UP: usize = 5;
+const WARM_UP_PART: usize = 4;
 /// Makes the median absolute deviation of a normal distribution its standard deviation.
 const SCALE_OF_MAD: f64 = 1.4826;
 /// Regularity below which no alarm may rest on steps without names.
@@ -157,7 +162,7 @@ impl<B: Copy + Into<i64>> Steps<B> {
     ) -> Self {
         let n = boundaries.len().saturating_sub(1);
         let mut extents: Vec<u64> = boundaries.windows(2).map(|pair| pair[0].into().abs_diff(pair[1].into())).collect();
-        let used = used(&source, &extents);
+        let used = used(&source, &extents, time_of.is_some());
         extents.sort_unstable();
         let median = extents.get(n / 2).copied().unwrap_or_default();
         let alike = extents.iter().filter(|&&extent| extent.abs_diff(median) <= median / 10 + slack).count();
@@ -318,7 +323,8 @@ impl<B: Copy + Into<i64>> Steps<B> {
     }
 }
 
-/// The steps that statistics are of: without the first, which includes warm-up, and without the profiler's last
+/// The steps that statistics are of: without the first, which includes warm-up, or the first ones that take at least
+/// twice as long as any later one, and without the profiler's last
 /// `ProfilerStep#N`, in which it stops.
 ///
 /// Where the program names its warm-up, which is none of the steps, the first is left out as well: that need not have
@@ -333,7 +339,8 @@ impl<B: Copy + Into<i64>> Steps<B> {
 /// steps and none but the two at the ends is as short.
 ///
 /// * `extents`: the length of each step.
-fn used(source: &StepSource, extents: &[u64]) -> Range<usize> {
+/// * `has_times`: whether that is time, of which a warm-up of several steps takes much.
+fn used(source: &StepSource, extents: &[u64], has_times: bool) -> Range<usize> {
     let n = extents.len();
     let is_profilers = match source {
         StepSource::ProfilerStep => true,
@@ -343,7 +350,10 @@ fn used(source: &StepSource, extents: &[u64]) -> Range<usize> {
     let is_stub = is_profilers && n > 1 && extents[n - 1] < extents[n - 2] / 2;
     let used = match source {
         StepSource::Marks => 0..n,
-        _ if n >= 4 => 1..n - usize::from(is_profilers),
+        _ if n >= 4 => {
+            let end = n - usize::from(is_profilers);
+            if has_times { warm_up(extents, end).max(1)..end } else { 1..end }
+        }
         _ => 0..n - usize::from(is_stub),
     };
     let is_cut = matches!(source, StepSource::Ranges(_) | StepSource::DeviceRanges(_) | StepSource::Period { .. });
@@ -358,6 +368,18 @@ fn used(source: &StepSource, extents: &[u64]) -> Range<usize> {
     }
     let start = used.start.max(usize::from(is_short(0)));
     start..used.end.min(n - usize::from(is_short(n - 1)))
+}
+
+/// How many steps at the start are a warm-up by their length, the first of which may be cut off; 0 for none.
+///
+/// * `end`: of those that count.
+fn warm_up(extents: &[u64], end: usize) -> usize {
+    let most = (extents.len() / WARM_UP_PART).min(MAX_WARM_UP);
+    let is_end = |&n: &usize| {
+        let (before, after) = (extents[1..n].iter().min(), extents[n..end].iter().max());
+        before.zip(after).is_some_and(|(before, after)| *before >= after.saturating_mul(WARM_UP))
+    };
+    (2..=most).rev().find(is_end).unwrap_or_default()
 }
 
 /// The 97.5 % quantile of Student's t-distribution with `df` degrees of freedom; 0 for none.
@@ -400,12 +422,13 @@ pub fn t_975(df: u64) -> f64 {
 ///
 /// * A recording of one pass has no steps: its layers repeat as steps do, see `sequence`.
 /// * Where several processes launch work, as under one nsys, each has its own steps, and each device those of the
-///   process that launches on it. The result is of the process with most work that has steps.
+///   process that has most of the work on it, or none if that has none. The result is of the process with most work
+///   that has steps.
 /// * Cost: O(n log n) for n slices and strings. `None` once cancelled.
 pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let mut scopes = launchers(trace);
-    if scopes.len() < 2 {
-        scopes = vec![Scope::default()];
+    if scopes.is_empty() {
+        scopes.push(Scope::default());
     }
     let all: Vec<Option<Steps>> = scopes.iter().map(|scope| steps_in(trace, scope, is_cancelled)).collect();
     let main = all.iter().flatten().next()?;
@@ -416,10 +439,9 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
             scope_of.entry(process).or_insert(at);
         }
     }
-    let of_device = |device: ProcessId| {
-        // One scope is of all.
-        let own = if scopes.len() == 1 { Some(0) } else { scope_of.get(&device).copied() };
-        DeviceSteps::new(trace, device, own.map_or(Some(main), |own| all[own].as_ref()))
+    let of_device = |device: ProcessId| match scope_of.get(&device) {
+        Some(&own) => DeviceSteps::new(trace, device, &scopes[own], all[own].as_ref()),
+        None => DeviceSteps::new(trace, device, &Scope::default(), Some(main)),
     };
     let devices = devices.map(of_device).collect();
     let mut steps = main.clone();

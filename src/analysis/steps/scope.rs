@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::model::{ProcessId, Row, SliceId, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, Row, SliceId, Trace, TrackId};
 
 /// Some processes of a trace; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,12 @@ impl Scope {
         self.has(trace.track(track).process)
     }
 
+    /// Whether a piece of device work is theirs: one of them launched it, as far as is known.
+    pub(super) fn launched(&self, trace: &Trace, work: SliceId) -> bool {
+        let is_own = |call| self.has_track(trace, trace.slices.track_of(call));
+        self.only.is_none() || trace.launch_of(work).is_none_or(is_own)
+    }
+
     /// Their tracks, in the order of the trace, at no cost for those of others.
     pub(super) fn tracks(&self, trace: &Trace) -> impl Iterator<Item = TrackId> {
         let all = if self.only.is_none() { 0..trace.tracks.len() as u32 } else { 0..0 };
@@ -40,45 +46,64 @@ impl Scope {
     }
 }
 
-/// Each process that launches more on some device than any other, with these devices; most work first.
+/// Whether two processes or more call the API: else none shares a device with another that was recorded.
 ///
-/// Empty where at most one process calls the API. Cost: O(n) for n slices.
-pub(super) fn launchers(trace: &Trace) -> Vec<Scope> {
+/// Cost: O(n) for n slices of rows without such calls.
+pub fn has_several_callers(trace: &Trace) -> bool {
     let slices = &trace.slices;
     let mut callers: HashSet<ProcessId> = HashSet::new();
-    for row in &slices.rows {
+    slices.rows.iter().any(|row| {
         let process = trace.track(row.track).process;
-        if !callers.contains(&process) && row.range().any(|i| slices.kind[i].is_call()) {
-            callers.insert(process);
+        let is_new = !callers.contains(&process) && row.range().any(|i| slices.kind[i].is_call());
+        is_new && callers.insert(process) && callers.len() > 1
+    })
+}
+
+/// The processes that launch work on a device, and how long their pieces of work take in all, in nanoseconds; most
+/// first.
+///
+/// Cost: O(n log r) for n slices of the device in a trace of r rows.
+pub fn launchers_on(trace: &Trace, device: ProcessId) -> Vec<(ProcessId, DurNs)> {
+    let slices = &trace.slices;
+    let mut by_host: HashMap<ProcessId, DurNs> = HashMap::new();
+    for i in trace.rows_of(device).iter().flat_map(Row::range).filter(|&i| slices.kind[i].is_device_work()) {
+        let work = SliceId(i as u32);
+        if let Some(call) = trace.launch_of(work) {
+            let ns = by_host.entry(trace.track(slices.track_of(call)).process).or_default();
+            *ns = ns.saturating_add(slices.time(work).dur());
         }
     }
-    if callers.len() < 2 {
+    let mut found: Vec<(ProcessId, DurNs)> = by_host.into_iter().collect();
+    found.sort_unstable_by_key(|&(host, ns)| (std::cmp::Reverse(ns), host));
+    found
+}
+
+/// Each process that has more work on some device than any other, with these devices; most work first.
+///
+/// Empty where at most one process launches work. Cost: O(n log r) for n slices in r rows.
+pub(super) fn launchers(trace: &Trace) -> Vec<Scope> {
+    if !has_several_callers(trace) {
         return Vec::new();
     }
-    let mut counts: HashMap<(ProcessId, ProcessId), u64> = HashMap::new();
-    for row in &slices.rows {
-        let device = trace.track(row.track).process;
-        for i in row.range().filter(|&i| slices.kind[i].is_device_work()) {
-            if let Some(call) = trace.launch_of(SliceId(i as u32)) {
-                *counts.entry((device, trace.track(slices.track_of(call)).process)).or_default() += 1;
-            }
+    let mut launching: HashSet<ProcessId> = HashSet::new();
+    let mut of_host: HashMap<ProcessId, (DurNs, Vec<ProcessId>)> = HashMap::new();
+    let devices = (0..trace.processes.len() as u32).map(ProcessId).filter(|&id| trace.process(id).device.is_some());
+    for device in devices {
+        let hosts = launchers_on(trace, device);
+        launching.extend(hosts.iter().map(|host| host.0));
+        if let Some(&(host, ns)) = hosts.first() {
+            let (all, devices) = of_host.entry(host).or_default();
+            *all = all.saturating_add(ns);
+            devices.push(device);
         }
     }
-    let mut most: HashMap<ProcessId, (u64, ProcessId)> = HashMap::new();
-    for ((device, host), count) in counts {
-        let most = most.entry(device).or_default();
-        *most = (*most).max((count, host));
+    if launching.len() < 2 {
+        return Vec::new();
     }
-    let mut of_host: HashMap<ProcessId, (u64, Vec<ProcessId>)> = HashMap::new();
-    for (device, (count, host)) in most {
-        let (all, devices) = of_host.entry(host).or_default();
-        *all += count;
-        devices.push(device);
-    }
-    let mut found: Vec<(u64, ProcessId, Vec<ProcessId>)> =
-        of_host.into_iter().map(|(host, (count, devices))| (count, host, devices)).collect();
-    found.sort_by_key(|&(count, host, _)| (std::cmp::Reverse(count), host));
-    let scope = |(_, host, mut only): (u64, ProcessId, Vec<ProcessId>)| {
+    let mut found: Vec<(DurNs, ProcessId, Vec<ProcessId>)> =
+        of_host.into_iter().map(|(host, (ns, devices))| (ns, host, devices)).collect();
+    found.sort_by_key(|&(ns, host, _)| (std::cmp::Reverse(ns), host));
+    let scope = |(_, host, mut only): (DurNs, ProcessId, Vec<ProcessId>)| {
         only.push(host);
         only.sort_unstable();
         only.dedup();

@@ -76,7 +76,10 @@ fn of(
             return None;
         }
         let source = StepSource::Period { items: name, length, share };
-        let steps = Steps::new(source, rounds.device, None, 0, Some(&|ts| ts));
+        let mut steps = Steps::new(source, rounds.device, None, 0, Some(&|ts| ts));
+        if rounds.ends_with_work {
+            steps.leave_out_from(steps.len() - 1);
+        }
         Some(steps.with_regularity(evenness(&symbols, &starts, length)))
     })
 }
@@ -95,6 +98,9 @@ struct Rounds {
     device: Vec<TimeNs>,
     /// When the first item of each round was launched, and last the end of the last launch.
     host: Vec<TimeNs>,
+    /// Whether the last round ends with its last item. The others last until the next begins: what came between, such as
+    /// loading of a batch, is missing from the last, and its length compares with none.
+    ends_with_work: bool,
 }
 
 impl Rounds {
@@ -105,11 +111,12 @@ impl Rounds {
         let mut host: Vec<TimeNs> = starts.iter().map(|&start| launch(start).start).collect();
         let end = starts[starts.len() - 1] + length;
         let bounds = [&starts[starts.len().saturating_sub(2)..], &[end]].concat();
-        if end <= items.len() && regularity(symbols, &bounds, 1) >= 1.0 {
+        let ends_with_work = end <= items.len() && regularity(symbols, &bounds, 1) >= 1.0;
+        if ends_with_work {
             device.push(trace.slices.end[items[end - 1].idx()]);
             host.push(launch(end - 1).end);
         }
-        Self { device, host }
+        Self { device, host, ends_with_work }
     }
 
     /// When all of them were launched.
@@ -214,16 +221,16 @@ fn extended(symbols: &[u32], mut starts: Vec<usize>, length: usize) -> Vec<usize
 
 /// The device work on the stream that has most of it, in order of time.
 fn device_operations(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
-    let work = |track: TrackId| {
-        trace.track_slices(track).filter(|&i| trace.slices.kind[i].is_device_work()).map(|i| SliceId(i as u32))
-    };
+    let is_own = |i: &usize| trace.slices.kind[*i].is_device_work() && scope.launched(trace, SliceId(*i as u32));
+    let work = |track: TrackId| trace.track_slices(track).filter(is_own).map(|i| SliceId(i as u32));
     let busiest = scope.tracks(trace).max_by_key(|&track| (work(track).count(), std::cmp::Reverse(track)));
     sorted(trace, busiest.map(|track| work(track).collect()).unwrap_or_default())
 }
 
 /// The kernels of collectives, in order of time.
 fn collectives(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
-    let is_own = |slice: &SliceId| scope.has_track(trace, trace.slices.track_of(*slice));
+    let is_own =
+        |slice: &SliceId| scope.has_track(trace, trace.slices.track_of(*slice)) && scope.launched(trace, *slice);
     let found = trace.facts.collectives.iter().map(|(slice, _)| slice).filter(is_own);
     sorted(trace, found.filter(|slice| trace.slices.kind[slice.idx()] == SliceKind::Kernel).collect())
 }
@@ -256,6 +263,38 @@ fn sorted(trace: &Trace, mut items: Vec<SliceId>) -> Vec<SliceId> {
 #[cfg(test)]
 mod tests {
     use super::evenness;
+    use crate::analysis::steps::StepSource;
+    use crate::analysis::steps::tests::find;
+    use crate::model::{SliceKind, TimeNs};
+
+    /// Rounds of 20 kernels of 10 ns and a pause of 100 ns after them; every third ends with an update of the
+    /// parameters, if they have any. Durations of the steps that count, and how many do not.
+    fn durations(rounds: usize, has_updates: bool) -> (Vec<TimeNs>, usize, StepSource) {
+        let (mut slices, mut at) = (Vec::new(), 0);
+        for round in 0..rounds {
+            let update = Some("adam_kernel".to_owned()).filter(|_| has_updates && round % 3 == 2);
+            let kernels = (0..20).map(|i| if i == 9 { "nll_loss".to_owned() } else { format!("k{i}") });
+            for name in kernels {
+                slices.push(("stream 7", SliceKind::Kernel, name, at, at + 10));
+                at += 10;
+            }
+            slices.extend(update.map(|name| ("stream 8", SliceKind::Kernel, name, at - 5, at)));
+            at += 100;
+        }
+        let found = find(&slices).unwrap();
+        let counted = &found.boundaries[found.used.start..=found.used.end];
+        let durations = counted.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        (durations, found.len() - found.used.len(), found.source)
+    }
+
+    #[test]
+    fn the_last_round_lacks_the_pause_before_a_next_one_and_does_not_count() {
+        let (found, n_others, _) = durations(8, false);
+        assert_eq!((found, n_others), (vec![300; 6], 2));
+        let (found, n_others, source) = durations(15, true);
+        assert!(matches!(source, StepSource::Updates { every: 3, .. }), "{source:?}");
+        assert_eq!((found, n_others), (vec![900; 3], 2));
+    }
 
     #[test]
     fn rounds_are_alike_by_their_items_in_any_order() {

@@ -7,6 +7,8 @@ use crate::model::{SliceId, SliceKind, TimeNs, Trace};
 
 /// Parts of the names of kernels and operators that update parameters.
 const UPDATES: [&str; 8] = ["multi_tensor_apply", "adam", "sgd", "optimizer", "lamb", "adagrad", "rmsprop", "lion_"];
+/// Of fewer steps one whose micro batches do not count is one nevertheless.
+const MIN_STEPS: usize = 4;
 /// Words of ranges around an update.
 const WORDS: [&str; 8] = ["optimizer", "optim", "opt", "adam", "adamw", "sgd", "update", "zero"];
 
@@ -42,8 +44,15 @@ pub(super) fn joined(trace: &Trace, scope: &Scope, steps: Steps) -> Steps {
         return steps;
     }
     let disagreement = Some((steps.source.clone(), steps.len()));
+    let end = steps.boundaries[steps.used.end];
     let source = StepSource::Updates { every, of: Box::new(steps.source) };
-    Steps { disagreement, ..Steps::new(source, boundaries, None, 0, Some(&|ts| ts)) }
+    let mut joined = Steps { disagreement, ..Steps::new(source, boundaries, None, 0, Some(&|ts| ts)) };
+    // Of fewer too little would be left.
+    if joined.len() >= MIN_STEPS {
+        let n = joined.boundaries.partition_point(|&boundary| boundary <= end);
+        joined.leave_out_from(n.saturating_sub(1));
+    }
+    joined
 }
 
 /// The number of steps from one update to the next, if it is always the same and above 1.

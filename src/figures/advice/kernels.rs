@@ -1,8 +1,8 @@
 //! Advice about kernels, steps, memory and the recording.
 
 use super::{
-    ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, FUSING_BACKEND, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH,
-    TRAINS, UNFUSED,
+    ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, FUSING_BACKEND, Fits, IN_COMPILED, IN_GRAPH, Line, OTHER, TOO_OLD,
+    TORCH, TRAINS, UNFUSED,
 };
 use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{Irregular, KernelKind, Part, Rule, is_fp32_matmul};
@@ -82,6 +82,20 @@ pub fn lines(rule: Rule) -> &'static [Line] {
     }
 }
 
+/// For gaps that come back and have no known cause.
+const RECURRING_GAP: &[Line] = &[
+    (
+        |case| !IN_GRAPH(case),
+        "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step",
+    ),
+    (
+        IN_GRAPH,
+        "It lies between the kernels of CUDA graphs, where the host does nothing: fewer and larger kernels in the \
+         graph, such as fused ones, or programmatic dependent launch, have less of it",
+    ),
+    (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
+];
+
 /// The same for what is about steps, memory or the recording.
 fn step_lines(rule: Rule) -> &'static [Line] {
     match rule {
@@ -89,10 +103,7 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
             (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
         ],
-        Rule::RecurringGap => &[
-            (ALWAYS, "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step"),
-            (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
-        ],
+        Rule::RecurringGap => RECURRING_GAP,
         Rule::IrregularSteps => &[
             (
                 HAS_TREND,

@@ -3,6 +3,7 @@
 mod communication;
 mod idle;
 mod kernels;
+mod unexplained;
 
 use crate::analysis::rules::{Hit, KernelKind, Part, Rule, RunFacts, Vendor};
 
@@ -80,7 +81,7 @@ pub const TRAINS: Fits = |case| case.run.is_torch && case.run.is_training;
 /// Trains with an optimizer that is in the recording, and is not fused as far as it is known.
 pub const UNFUSED: Fits = |case| TRAINS(case) && case.run.has_optimizer && !case.run.has_fused_optimizer;
 /// Does not train, as far as it is known.
-const INFERS: Fits = |case| !TRAINS(case);
+pub const INFERS: Fits = |case| !TRAINS(case);
 pub const EAGER: Fits = |case| CAN_COMPILE(case) && !case.run.is_captured;
 /// torch.compile or `AOTAutograd` captured code, and what it runs is not Inductor's.
 pub const CAPTURED: Fits = |case| CAN_COMPILE(case) && case.run.is_captured;
@@ -131,6 +132,14 @@ const COLLECTS: Fits = |case| {
 const SAVES: Fits = |case| case.is_most(|hit| hit.shares.saves_ns);
 /// The time is that of many small operators and functions.
 const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case);
+/// Most of the time the host waits for another thread, a lock, a queue, a socket or a process.
+const HOST_WAITS: Fits = |case| case.hit.is_some_and(Hit::is_waiting);
+/// Likewise, in a program that does not train.
+const LOW_LOAD: Fits = |case| case.hit.is_some_and(Hit::is_of_low_load);
+/// The gap that comes back lies inside CUDA graphs.
+const IN_GRAPH: Fits = |case| case.hit.and_then(|hit| hit.recurring.as_ref()).is_some_and(|gap| gap.is_in_graph);
+/// Most of the time the device waits for work of another one.
+const FOR_ANOTHER_DEVICE: Fits = |case| case.hit.is_some_and(Hit::is_for_another_device);
 /// The caching allocator is off or bypassed.
 const NOT_CACHED: Fits = |case| case.hit.is_some_and(|hit| hit.uncached.is_some());
 /// Most of the time the caching allocator makes room for a request.

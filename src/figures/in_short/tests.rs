@@ -46,6 +46,40 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
 }
 
 #[test]
+fn processes_that_share_a_device_are_named_with_the_one_whose_steps_are_told() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{Process, ProcessId, SliceKind, TraceBuilder};
+    let text = |n_launched: i64| {
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (host, n, dur) in [("a", 8, 6 * MS), ("b", n_launched, 3 * MS)] {
+            for step in 0..n {
+                let at = 10 * MS * step;
+                let id = correlation.len() as u32 + 1;
+                slices.push((host, SliceKind::Annotation, "train_step", at, at + 10 * MS));
+                slices.push((host, SliceKind::Runtime, "cudaLaunchKernel", at, at + 1_000));
+                let start = if host == "a" { at + 5_000 } else { at + 7 * MS };
+                slices.push(("stream 7", SliceKind::Kernel, "gemm", start, start + dur));
+                correlation.extend([0, id, id]);
+            }
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        if n_launched > 0 {
+            builder.tracks[2].process = ProcessId(builder.processes.len() as u32);
+            builder.processes.push(Process { name: "serve".to_owned(), ..Process::default() });
+        }
+        builder.processes[0].name = "train".to_owned();
+        let trace = builder.finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        paragraphs(&[of]).remove(0)
+    };
+    let shared = "2 processes share it: train launched 66.7 % of its work, serve 33.3 %; steps are those of train";
+    assert!(text(8).contains(shared), "{}", text(8));
+    assert!(!text(0).contains("share it"), "{}", text(0));
+}
+
+#[test]
 fn what_overlap_saves_is_not_said_of_less_communication() {
     use crate::analysis::rules::tests::judged;
     use crate::model::{SliceKind, TraceBuilder};

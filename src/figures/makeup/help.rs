@@ -23,6 +23,12 @@ impl Summary<'_> {
     /// all of it, faster ones come first: all others together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
+        if let Some(data) = self.data.filter(|data| data.amount > gain && self.whole_step_ns().is_some()) {
+            let [data, of] = [data.amount, self.of_ns()].map(format::duration);
+            return format!(
+                "not to wait for data, which the host loads for {data} of {of} per step, outside of the judged time"
+            );
+        }
         let is_little = gain > 0 && gain < self.of_ns() / LITTLE;
         match self.faster_kernels() {
             faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
@@ -87,9 +93,8 @@ impl Summary<'_> {
             Bound::Communication => remedy(Rule::ExposedCommunication).to_owned(),
             Bound::Copies => remedy(Rule::ExposedCopies).to_owned(),
             Bound::Idle => {
-                let of_most = || self.makeup.causes.first().and_then(|cause| cause.0.rule());
-                let rule = self.endable.map(|hit| hit.rule).or_else(of_most);
-                rule.map_or_else(String::new, |rule| remedy(rule).to_owned())
+                let of_most = || self.makeup.causes.first().and_then(|cause| cause.0.rule()).map(remedy);
+                self.endable.map(named).or_else(of_most).unwrap_or_default().to_owned()
             }
         }
     }
@@ -329,6 +334,12 @@ pub fn named(hit: &Hit) -> &'static str {
         "PyTorch's caching allocator, off or bypassed here"
     } else if hit.is_saving() {
         "not to wait while a checkpoint is written"
+    } else if hit.is_of_low_load() {
+        "more work for the device at a time, such as larger batches of requests"
+    } else if hit.is_waiting() {
+        "to have sooner what the host waits for"
+    } else if hit.is_for_another_device() {
+        "GPUs that work at the same time, not one after the other"
     } else if hit.is_after_copies() {
         "less that the host does after it copied data from the device"
     } else if hit.is_before_copies() {

@@ -5,6 +5,7 @@ mod clip;
 mod communication;
 mod notes;
 mod sentence;
+mod why;
 
 use hashbrown::{HashMap, HashSet};
 
@@ -13,7 +14,8 @@ pub use self::clip::{clipped, clipped_apart};
 use self::notes::notes;
 pub use self::notes::{host_of, ranks_of};
 use self::sentence::text;
-pub use self::sentence::{also, scope_of, why, why_of};
+pub use self::sentence::{also, scope_of};
+pub use self::why::{is_launched, why, why_of};
 use super::advice::{Case, advice, is_to_launch_less};
 use super::findings::value;
 use super::format;

@@ -18,7 +18,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         let own =
             if gap.of_cause_ns < gap.ns_per_step { format!("; {own} of that has this cause") } else { String::new() };
         let steps = format::steps(gap.n_steps);
-        format!("The {} in {} of {steps}, {ns} per step{}{own}", between(gap), gap.n_present, host(gap))
+        format!("The {} in {} of {steps}, {ns} per step{}{own}", between(gap), gap.n_present, host(gap, hit.rule))
     });
     data.into_iter()
         .chain(gap)
@@ -91,6 +91,7 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let [softmax, products] = [softmax_ns, total_ns - softmax_ns].map(format::duration);
             Some(format!("That is {share} of the compute kernel time: {softmax} of softmax, {products} of products"))
         }
+        Rule::DataLoading => beside_loading(hit),
         Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {
             format!("After the synchronization the host is in {} for {} of it", place(site), format::duration(*ns))
         }),
@@ -132,6 +133,16 @@ fn of_shares(hit: &Hit) -> Vec<String> {
     .collect()
 }
 
+/// What else the host does for long in each step.
+fn beside_loading(hit: &Hit) -> Option<String> {
+    let other = hit.other_in.as_ref()?;
+    let ns = format::duration(other.ns / hit.n_steps.max(1) as DurNs);
+    Some(format!(
+        "Beside that the host is in {} for {ns} per step: with less of it the host would be ahead, and loading hidden",
+        clipped(&other.function)
+    ))
+}
+
 /// That the host is busy with what it copied from the device, or is to copy to it, where that takes most of the time.
 fn of_copied(hit: &Hit) -> Option<String> {
     let ns = format::duration(hit.shares.copied_ns);
@@ -149,7 +160,9 @@ fn of_copied(hit: &Hit) -> Option<String> {
 
 /// That the host writes a checkpoint, where that takes most of the time.
 fn of_saving(hit: &Hit) -> Option<String> {
-    hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
+    let ns = format::duration(hit.shares.saves_ns);
+    let is_nearly_all = hit.amount - hit.shares.saves_ns < hit.amount / LEAST_PART;
+    (hit.is_saving() && !is_nearly_all).then(|| format!("For {ns} of it the host writes a checkpoint"))
 }
 
 /// Why ending the cause gains less than its time, where it does.

@@ -3,6 +3,7 @@
 use super::clip::{clipped, clipped_apart};
 use super::communication::{late_rank, small_collectives, waiting};
 use super::notes::data_time;
+use super::why::{is_launched, why, why_of};
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::gaps::GapClass;
@@ -75,40 +76,6 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
         _ => why_of(hit).map_or_else(|| other_text(hit, thresholds, &device, &names, &most), waits),
     }
-}
-
-/// Why a device waits, after that word, and whether that is inferred; `None` as for [`why`].
-pub fn why_of(hit: &Hit) -> Option<&'static str> {
-    let is_inferred = hit.is_inferred();
-    match hit.rule {
-        Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
-        Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
-        Rule::Unexplained if hit.is_on_cpu() => {
-            Some("while all that was recorded of the host is that its thread ran on a CPU")
-        }
-        rule => why(rule),
-    }
-}
-
-/// Why a device waits, after that word; `None` for rules that are not about idle time alone.
-pub fn why(rule: Rule) -> Option<&'static str> {
-    Some(match rule {
-        Rule::DataLoading => "for data",
-        Rule::CollectiveCalls => "while the host is in calls of collectives",
-        Rule::LaunchBound => "because the host launches work more slowly than the device runs it",
-        Rule::Synchronization => "because the host waited for it and had nothing queued",
-        Rule::HostBound => "while the host runs operators, Python or named ranges",
-        Rule::Allocator => "while device memory is allocated or freed",
-        Rule::ModuleLoad => "while code is compiled or loaded",
-        Rule::GarbageCollection => "while Python collects garbage",
-        Rule::StepBoundary => "where one step ends and the next begins",
-        Rule::Dependency => "with work of one stream waiting for another",
-        Rule::Queued => "for work that was launched, and nothing recorded says what held it up",
-        Rule::Blocked => "while the host is blocked in the operating system",
-        Rule::Unexplained => "while nothing was recorded of what the host did",
-        Rule::Profiler => "for the profiler itself",
-        _ => return None,
-    })
 }
 
 /// What the host is in while data is loaded, where the place is a function of the program: `, there in <built-in
@@ -382,7 +349,7 @@ fn recurring(gap: &Recurring, share: f64) -> String {
         format::steps(gap.n_steps),
         percent(share),
         format::duration(gap.ns_per_step),
-        host(gap),
+        host(gap, Rule::RecurringGap),
     )
 }
 
@@ -390,14 +357,15 @@ pub(super) fn between(gap: &Recurring) -> String {
     format!("gap between {} comes back", clipped_apart(&[&gap.prev, &gap.next]).join(" and "))
 }
 
-/// Where the host is meanwhile.
-pub(super) fn host(gap: &Recurring) -> String {
+/// Where the host is meanwhile; where the work after the gap was launched before it, in what.
+pub(super) fn host(gap: &Recurring, rule: Rule) -> String {
     let [op, frame] = [&gap.op, &gap.frame].map(|name| clipped(name));
+    let is_in = if is_launched(rule) { "before work launched in" } else { "host in" };
     match (op.as_str(), frame.as_str()) {
         ("", "") => String::new(),
-        ("", place) | (place, "") => format!(", host in {place}"),
-        (op, frame) if op == frame => format!(", host in {op}"),
-        (op, frame) => format!(", host in {op} at {frame}"),
+        ("", place) | (place, "") => format!(", {is_in} {place}"),
+        (op, frame) if op == frame => format!(", {is_in} {op}"),
+        (op, frame) => format!(", {is_in} {op} at {frame}"),
     }
 }
 

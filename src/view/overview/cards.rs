@@ -156,6 +156,9 @@ fn heading_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     if let Some(not_judged) = &card.not_judged {
         prose_ui(ui, &format!("Not judged: {not_judged}"), RichText::weak);
     }
+    if let Some(shared) = &card.shared {
+        prose_ui(ui, &display_name(shared), RichText::weak);
+    }
 }
 
 /// What a device does with its time, and why it waits.

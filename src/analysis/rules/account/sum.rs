@@ -39,6 +39,7 @@ impl Shares {
         let Self {
             compiled_ns,
             inferred_ns,
+            waits_ns,
             on_cpu_ns,
             unlaunched_ns,
             to_device_ns,
@@ -53,11 +54,13 @@ impl Shares {
             after_ns,
             lead_ns,
             collective_ns,
+            elsewhere_ns,
             queued_ns,
         } = other;
         for (sum, ns) in [
             (&mut self.compiled_ns, compiled_ns),
             (&mut self.inferred_ns, inferred_ns),
+            (&mut self.waits_ns, waits_ns),
             (&mut self.on_cpu_ns, on_cpu_ns),
             (&mut self.unlaunched_ns, unlaunched_ns),
             (&mut self.to_device_ns, to_device_ns),
@@ -72,6 +75,7 @@ impl Shares {
             (&mut self.after_ns, after_ns),
             (&mut self.lead_ns, lead_ns),
             (&mut self.collective_ns, collective_ns),
+            (&mut self.elsewhere_ns, elsewhere_ns),
             (&mut self.queued_ns, queued_ns),
         ] {
             *sum += ns;

@@ -1,7 +1,10 @@
 //! The rules about what a device does: it finds what reaches their levels, and nothing a nanosecond below.
 
-use super::each_rule::{LATENCY, STEPS, assert_levels, linked, with_gap};
+use super::each_rule::{CALL, LATENCY, STEPS, assert_levels, linked, with_gap};
 use super::*;
+use crate::model::{Process, ProcessId};
+
+const MS: TimeNs = 1_000_000;
 
 #[test]
 fn utilization_is_low_below_its_levels() {
@@ -112,4 +115,39 @@ fn elementwise_kernels_are_judged_by_their_time() {
         let trace = linked(&[("stream 7", KERNEL, name, 0, STEP / 2, 0), ("stream 7", KERNEL, "b", STEP / 2, STEP, 0)]);
         assert_eq!(of(&judged(&trace.finish(), None), Rule::Elementwise), None);
     }
+}
+
+#[test]
+fn a_device_that_waits_for_work_of_another_says_so() {
+    // All is launched at the begin of each step. Two devices take turns; what the second one runs ends, or a copy from it
+    // does, right before the first one goes on.
+    let found = |ends: SliceKind, is_called: bool| {
+        let call = |at: TimeNs, id: u32| ("main", CALL, "cudaLaunchKernel", at, at + 2_000, id);
+        let waits = if is_called { "cudaStreamWaitEvent" } else { "cudaGetLastError" };
+        let mut builder = linked(&[
+            call(0, 1),
+            call(5_000, 2),
+            call(10_000, 3),
+            ("main", CALL, waits, 13_000, 14_000, 0),
+            call(15_000, 4),
+            ("stream 7", KERNEL, "first", 10_000, 4 * MS, 1),
+            ("stream 8", KERNEL, "second", 4 * MS + 5_000, 8 * MS, 2),
+            ("stream 8", ends, "last", 8 * MS, 9 * MS, 3),
+            ("stream 7", KERNEL, "next", 9 * MS + 3_000, STEP, 4),
+        ]);
+        builder.tracks[2].process = ProcessId(builder.processes.len() as u32);
+        builder.processes.push(Process { device: Some(1), ..Process::default() });
+        for i in (0..10).filter(|_| ends == COPY) {
+            let copy = Some(MemoryCopy { kind: CopyKind::PtoP, bytes: Some(1 << 20), is_pageable: None });
+            builder.set_facts(10 * i + 8, SliceFacts { copy, ..Default::default() });
+        }
+        let verdicts = judged(&builder.finish(), None);
+        let of_first = |rule| verdicts.hits.iter().find(|hit| (hit.rule, hit.device) == (rule, Some(0)));
+        let ns = of_first(Rule::Dependency).map(|hit| (hit.amount, hit.is_for_another_device()));
+        (ns, of_first(Rule::Queued).map(|hit| hit.amount))
+    };
+    let gap = 5 * MS + 3_000;
+    assert_eq!(found(COPY, false), (Some((8 * gap, true)), None));
+    assert_eq!(found(KERNEL, true), (Some((8 * gap, true)), None));
+    assert_eq!(found(KERNEL, false), (None, Some(8 * gap)));
 }

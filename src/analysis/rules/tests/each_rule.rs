@@ -91,11 +91,39 @@ fn idle_time_is_judged_by_what_the_host_did_in_it() {
         (Rule::Allocator, ("main", CALL, "cudaMalloc")),
         (Rule::ModuleLoad, ("main", SliceKind::Driver, "cuLibraryLoadData")),
         (Rule::GarbageCollection, ("main", SliceKind::PythonFunction, "<built-in function collect>")),
-        (Rule::Blocked, ("main", SliceKind::Os, "sem_wait")),
+        (Rule::Blocked, ("main", SliceKind::Os, "read")),
     ];
     for (rule, host) in causes {
         assert_levels(rule, |dur| with_gap(Some(host), dur), Some);
     }
+}
+
+#[test]
+fn what_a_host_waits_for_that_is_neither_device_nor_data_is_the_load() {
+    let names = [
+        (SliceKind::Os, "pthread_cond_wait"),
+        (SliceKind::PythonFunction, "queue.py(154): get"),
+        (SliceKind::PythonFunction, "selectors.py(451): select"),
+        (NOTE, "<method 'acquire' of '_thread.lock' objects>"),
+    ];
+    for (kind, name) in names {
+        assert_levels(Rule::Blocked, |dur| with_gap(Some(("main", kind, name)), dur), |_| None);
+        let verdicts = judged(&with_gap(Some(("main", kind, name)), STEP / 2).finish(), None);
+        let hit = of(&verdicts, Rule::Blocked).unwrap();
+        assert!(hit.is_of_low_load(), "{name}");
+    }
+    // After a wait for the device as well.
+    let trace = linked(&[
+        ("main", CALL, "cudaLaunchKernel", 0, 1_000, 2),
+        ("stream 7", KERNEL, "a", 2_000, STEP / 2, 2),
+        ("main", CALL, "cudaStreamSynchronize", 3_000, STEP / 2, 0),
+        ("main", SliceKind::PythonFunction, "queue.py(154): get", STEP / 2, STEP - 10_000, 0),
+        ("main", CALL, "cudaLaunchKernel", STEP - 10_000, STEP - 9_000, 1),
+        ("stream 7", KERNEL, "b", STEP - LATENCY, STEP, 1),
+    ]);
+    let verdicts = judged(&trace.finish(), None);
+    assert_eq!(of(&verdicts, Rule::Blocked).unwrap().shares.waits_ns, 8 * (STEP / 2 - 10_000));
+    assert_eq!(of(&verdicts, Rule::Synchronization), None);
 }
 
 #[test]

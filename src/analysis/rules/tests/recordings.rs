@@ -344,3 +344,49 @@ fn pageable_copies_of_the_start_up_are_a_note() {
     };
     assert_eq!(judge(8_000_000), Some((Severity::Note, Basis::StartUp, 8_000_000, 1, false)));
 }
+
+#[test]
+fn of_two_steps_the_one_that_is_cut_off_is_not_judged() {
+    // Each loads for 6 ms, the first one before any work of the device.
+    let found = |n: i64| {
+        let names: Vec<String> = (0..n).map(|i| format!("ProfilerStep#{i}")).collect();
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, name) in (0..).zip(&names) {
+            let at = STEP * i;
+            slices.push(("main", NOTE, name.as_str(), at, at + STEP));
+            slices.push(("main", NOTE, "load_batch", at, at + 6_000_000));
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at + 6_000_000, at + 6_004_000));
+            let kernel =
+                |k: TimeNs| ("stream 7", KERNEL, "gemm", at + 6_005_000 + 100_000 * k, at + 6_105_000 + 100_000 * k);
+            slices.extend((0..39).map(kernel));
+            slices.push(("stream 7", KERNEL, "adam", at + 9_905_000, at + STEP));
+            correlation.extend([0, 0]);
+            correlation.extend([i as u32 + 1; 41]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let verdicts = judged(&builder.finish(), None);
+        let ns = of(&verdicts, Rule::DataLoading).and_then(|hit| hit.ceiling_ns_per_step);
+        (verdicts.windows[0].steps.len(), ns, of(&verdicts, Rule::DataTime).map(|hit| hit.amount))
+    };
+    assert_eq!(found(2), (1, Some(6_000_000), None));
+    assert_eq!(found(3), (2, Some(6_000_000), None));
+    // Of a single one nothing else is there, and its loading made the device wait in no judged time.
+    assert_eq!(found(1), (1, None, Some(6_000_000)));
+}
+
+#[test]
+fn what_a_host_does_beside_loading_in_each_step_is_named() {
+    let found = |dur: TimeNs| {
+        let step = [
+            ("main", SliceKind::PythonFunction, "train.py(9): build_targets", 0, dur, 0),
+            ("main", NOTE, "load_batch", 6_000_000, 8_000_000, 0),
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", 8_000_000, 8_004_000, 1),
+            ("stream 7", KERNEL, "gemm", 8_005_000, STEP + 4_000_000, 1),
+        ];
+        let verdicts = judged(&super::each_rule::linked(&step).finish(), None);
+        of(&verdicts, Rule::DataLoading).unwrap().other_in.clone().map(|most| (most.function, most.ns))
+    };
+    assert_eq!(found(6_000_000), Some(("train.py(9): build_targets".to_owned(), 8 * 6_000_000)));
+    assert_eq!(found(4_900_000), None, "less than half of a step");
+}

@@ -130,6 +130,30 @@ fn copies_have_a_direction() {
 }
 
 #[test]
+fn a_wait_is_for_the_last_work_before_it_and_not_for_what_comes_next() {
+    // The host waits for the first piece of work, and launches the second a millisecond later.
+    let found = |first: SliceKind, second: SliceKind| {
+        let mut builder = linked(&[
+            ("main", CALL, "cudaLaunchKernel", 0, 1_000, 2),
+            ("stream 7", first, "first", 0, START, 2),
+            ("main", CALL, "cudaDeviceSynchronize", 3_000, START, 0),
+            ("main", OP, "aten::mm", START, START + MS, 0),
+            ("main", CALL, "cudaLaunchKernel", START + MS, START + MS + 1_000, 1),
+            ("stream 7", second, "second", START + MS + LATENCY, STEP, 1),
+            ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 0),
+        ]);
+        for (i, (at, kind)) in (0..10).flat_map(|i| [(i, (2, first)), (i, (6, second))]) {
+            let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(1 << 20), is_pageable: Some(false) };
+            let copy = Some(copy).filter(|_| kind == COPY);
+            builder.set_facts(8 * i + at, SliceFacts { copy, ..Default::default() });
+        }
+        shares(builder, Rule::Synchronization).to_device_ns
+    };
+    assert_eq!(found(COPY, KERNEL), 8 * (MS + LATENCY));
+    assert_eq!(found(KERNEL, COPY), 0);
+}
+
+#[test]
 fn silence_is_told_by_the_copies_of_data_around_it() {
     // Nothing was recorded of the host for 4 ms after a copy of so many bytes, or before one.
     let found = |kind, bytes: u64, is_after: bool| {

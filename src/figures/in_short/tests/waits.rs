@@ -46,3 +46,35 @@ fn faster_kernels_come_before_a_wait_only_if_half_of_them_is_more() {
     assert!(short.contains("; this saves less than the 79.990 ms of 100.000 ms per step that they take"), "{short}");
     assert!(long.contains("which saves at most 40.000 ms of 100.000 ms per step"), "{long}");
 }
+
+#[test]
+fn a_step_that_begins_with_loading_before_any_work_is_told_by_it() {
+    let mut slices = vec![
+        ("main", SliceKind::Annotation, "ProfilerStep#0", 0, 10 * MS),
+        ("main", SliceKind::Annotation, "load_batch", 0, 6 * MS),
+        ("main", SliceKind::Runtime, "cudaLaunchKernel", 6 * MS, 6 * MS + 4_000),
+    ];
+    let name = "ampere_sgemm_128x64_tn";
+    let kernel =
+        |i: i64| ("stream 7", SliceKind::Kernel, name, 6 * MS + 5_000 + 100_000 * i, 6 * MS + 100_000 * (i + 1));
+    slices.extend((0..40).map(kernel));
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = [vec![0; 2], vec![1; 41]].concat();
+    let trace = builder.finish();
+    let verdicts = judged(&trace, None);
+    let text = paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0);
+    let help = "What would help most: not to wait for data, which the host loads for 6.000 ms of 10.000 ms per step, \
+                outside of the judged time";
+    assert!(text.ends_with(help), "{text}");
+}
+
+#[test]
+fn time_between_the_kernels_of_a_graph_is_told_as_that() {
+    use crate::analysis::rules::tests::each_rule::linked;
+    let mut step = vec![("main", SliceKind::Runtime, "cudaGraphLaunch", 0, 5_000, 1)];
+    step.extend((0..10).map(|i| ("stream 7", SliceKind::Kernel, "gemm", MS * i + 10_000, MS * i + 900_000, 1)));
+    let trace = linked(&step).finish();
+    let verdicts = judged(&trace, None);
+    let text = paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0);
+    assert!(text.contains("lies between the kernels of CUDA graphs"), "{text}");
+}

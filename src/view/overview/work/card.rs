@@ -8,6 +8,7 @@ use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::rules::{Basis, Window};
 use crate::figures::devices::little_work;
 use crate::figures::format;
+use crate::figures::makeup::shared_by;
 use crate::figures::verdicts::JudgedTime;
 use crate::model::{DurNs, TimeRange};
 use crate::session::{OpenTrace, track_title};
@@ -27,6 +28,8 @@ pub struct Card {
     pub left_out: String,
     /// What is not judged of the recording, where that is much.
     pub not_judged: Option<String>,
+    /// Which processes share it, if several do.
+    pub shared: Option<String>,
     /// Whether most events of its recording are missing.
     pub lacks_events: bool,
     /// What it did, where that is too little for shares to say anything.
@@ -117,6 +120,9 @@ pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), a
                 }
                 .not_judged()
             }),
+            shared: makeup
+                .zip(judged)
+                .and_then(|(makeup, judged)| shared_by(&open.trace, makeup, !judged.steps.is_empty())),
             lacks_events: all.verdicts.run.missing.is_some(),
             little,
             parts,
