@@ -10,13 +10,16 @@ use hashbrown::{HashMap, HashSet};
 use super::categories::{StackRoles, passes};
 use super::phase::aligned;
 use crate::analysis::phases::Phase;
-use crate::analysis::steps::{Period, periods, regularity};
+use crate::analysis::steps::{MIN_LENGTH, Period, periods, regularity};
 use crate::model::{MemoryHistory, StackId, Trace};
 use evidence::{Evidence, is_in_forward};
 use rounds::{dips, is_falling, is_level, returns_to_level};
 
 /// Minimum of whole rounds.
 const MIN_ROUNDS: usize = 4;
+/// Fewest allocations of a round, and the share of all that so few must cover.
+const FEWEST: usize = 2;
+const COVERED: f64 = 0.75;
 
 /// Rounds of repeating allocations.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,9 +110,9 @@ pub fn repetition(
     }
     let in_use = |item: usize| history.curves.allocated[allocs[item] as usize] as i64;
     let evidence = Evidence::of(trace, history);
-    let find = |has_size: bool| {
+    let find = |has_size: bool, shortest: usize| {
         let symbols = symbols(history, &allocs, has_size);
-        let found = periods(&symbols, is_cancelled);
+        let found = periods(&symbols, shortest, is_cancelled);
         let mut by_length: Vec<usize> = (0..found.len()).collect();
         by_length.sort_by_key(|&i| found[i].length);
         // By place in the order of preference.
@@ -118,6 +121,9 @@ pub fn repetition(
         let mut has_inner = false;
         for i in by_length {
             let Period { length, share, starts } = &found[i];
+            if *length < MIN_LENGTH && *share < COVERED {
+                continue;
+            }
             let starts = &aligned(&symbols, starts, *length, &in_use);
             // State `event` is the state before the event.
             let boundaries: Vec<u32> = starts.iter().map(|&item| allocs[item]).collect();
@@ -164,7 +170,12 @@ pub fn repetition(
         let lacking = unfit.into_iter().min_by_key(|&(i, _)| i).map_or(NoSteps::NothingRepeats, |(_, lacking)| lacking);
         fit.into_iter().min_by_key(|&(i, _)| i).map(|(_, found)| found).ok_or(lacking)
     };
-    let found = find(false).or_else(|lacking| find(true).map_err(|_| lacking));
+    let found = find(false, MIN_LENGTH).or_else(|lacking| find(true, MIN_LENGTH).map_err(|_| lacking));
+    // Where nothing longer repeats, the steps may be of very few allocations.
+    let found = found.or_else(|lacking| match lacking {
+        NoSteps::NothingRepeats => find(false, FEWEST),
+        _ => Err(lacking),
+    });
     found.map_err(|lacking| match lacking {
         _ if is_cancelled() => NoSteps::Cancelled,
         // What repeats in a step says nothing of steps.
