@@ -145,6 +145,11 @@ fn step_lines(rule: Rule) -> &'static [Line] {
                 "First see why reserved memory grew: most of it is unused, and less of it is reserved where \
                  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or fewer varying sizes let requests share segments",
             ),
+            (
+                |case| case.hit.is_some_and(|hit| hit.others_bytes != Some(0)),
+                "See what else runs on the device, with nvidia-smi or lacuna monitor: what other processes hold, this one \
+                 cannot have",
+            ),
             (|case| !SCATTERED(case), "Leave a tenth free: a smaller batch, or lower precision"),
             (
                 |case| TRAINS(case) && !SCATTERED(case),
