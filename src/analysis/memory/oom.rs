@@ -51,8 +51,12 @@ impl OomHint {
                 bytes(*largest_free)
             ),
             Self::MaxSplit { segments } => format!(
-                "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large \
-                 segments for large requests"
+                "{} of the size of the request or larger with smaller blocks: a limit keeps large segments for large \
+                 requests",
+                match segments {
+                    1 => "There is 1 segment".to_owned(),
+                    n => format!("There are {n} segments"),
+                }
             ),
             Self::GarbageCollection { released } => format!(
                 "{} of unused segments were released by the last attempt, and it still failed: a threshold releases \
@@ -372,7 +376,9 @@ fn hints(
         let pool = format!("{}, {kind} segments", history.pools.get(pool.0 as usize).copied().unwrap_or_default());
         found.push(OomHint::Elsewhere { free: free_elsewhere, pool, in_pool });
     }
+    // Where what is free would do in one piece, packing it does help.
     if card.cause != OomCause::Fragmentation
+        && !is_scattered
         && card.allocated as f64 >= IN_USE * card.reserved as f64
         && card.reserved > 0
     {

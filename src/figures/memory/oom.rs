@@ -147,8 +147,8 @@ pub fn why(card: &OomCard) -> String {
             let [reached, refused] = card.limit();
             format!(
                 "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the \
-                 system lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then \
-                 {} are free for the request, {} in one range{}",
+                 system lies between {}, which were reserved, and {}, which were not granted. Of the {} that were reserved \
+                 {} were free for the request, at most {} in one range{}",
                 size(device_free),
                 size(requested),
                 size(reached),
@@ -264,7 +264,7 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 fn up_to(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     card.lacking_at_most().map_or_else(String::new, |bytes| {
         format!(
-            ". It lacked at most {}: the limit is not recorded, so neither the exact sum nor its parts are known",
+            ". At most {} were missing: the limit is not recorded, so it is not known how much exactly",
             size(bytes)
         )
     })

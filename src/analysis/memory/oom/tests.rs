@@ -68,6 +68,20 @@ fn no_setting_helps_if_all_memory_is_in_use() {
     assert_eq!(card.hints, [OomHint::InUse { share: 1.0 }]);
 }
 
+#[test]
+fn where_what_is_free_would_do_in_one_piece_it_is_not_said_that_packing_does_not_help() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 200 * MIB, StackId(0));
+    (0..20).for_each(|block| _ = script.alloc(block * 10 * MIB, 10 * MIB, StackId(0)));
+    [3, 9].into_iter().for_each(|block| _ = script.free(block * 10 * MIB, 10 * MIB));
+    script.oom(12 * MIB, Some(1 << 30));
+    let card = card_of(script, None);
+    assert_eq!((card.cause, card.free, card.largest_free), (OomCause::Limit, 20 * MIB, 10 * MIB));
+    assert_eq!(advice(&card), ["expandable_segments:True", "max_split_size_mb"]);
+    let fact = card.hints[1].fact(|bytes| bytes.to_string());
+    assert!(fact.starts_with("There is 1 segment of the size of the request or larger"), "{fact}");
+}
+
 /// Memory of another stream or pool does not serve a request, however large its free ranges.
 #[test]
 fn only_memory_that_can_serve_the_request_counts() {
