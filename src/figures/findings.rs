@@ -1,6 +1,6 @@
 //! Converts results of analyses to findings, with text and figures.
 
-use super::memory::{growing_place, growth_sentence, leak_advice, raise, why};
+use super::memory::{RECORDED_STREAM, excess_advice, growing_place, growth_sentence, leak_advice, raise, why};
 use super::text::{short_frame, shortened};
 use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
@@ -137,7 +137,9 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
         }
         (Room::Known(room), _) => format!("{} can still be reserved", format::bytes(room as f64)),
     };
-    std::iter::once(place).chain(grows).chain([room]).collect()
+    let awaits = found.growing.first().is_some_and(|one| one.awaiting > 0);
+    let awaiting = awaits.then(|| RECORDED_STREAM.to_owned());
+    std::iter::once(place).chain(grows).chain(awaiting).chain([room]).collect()
 }
 
 /// Reserved memory of a device, if it grows by too much while live memory is level. Measured is the gain of a step, in
@@ -148,12 +150,9 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let advice = match total.verdict {
         TotalVerdict::Ratchet => {
             "Look for inputs that grow from step to step: sequences, batches, caches inside a step. Cap or bucket them"
+                .to_owned()
         }
-        _ => {
-            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments \
-             reserved. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, sizes rounded to few values, or allocating \
-             what stays first avoids it"
-        }
+        _ => excess_advice(found.excess.as_ref()),
     };
     let text = match total.verdict {
         // That memory in use grows is a finding of its own.
@@ -172,7 +171,7 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     // Judged like a leak, by all that it has grown.
     let growth = total.reserved_trend.slope * steps.len().saturating_sub(found.warm_up) as f64;
     let severity = thresholds.severity(growth as i64).max(Severity::Warn);
-    let found = alarm(RESERVED_GROWTH, text, vec![advice.to_owned()]);
+    let found = alarm(RESERVED_GROWTH, text, vec![advice]);
     Some(Finding { measured: total.reserved_trend.slope, severity, ..found })
 }
 

@@ -141,7 +141,9 @@ fn stacks_of_one_place_are_one_leak_with_the_sum_and_what_differs() {
         "step (/me/train.py:7) leaks 9.00 MiB a step since step 9, by 3 call stacks: aten::mm, aten::gelu"
     );
     assert_eq!((all.severity, all.measured), (Severity::High, f64::from(9 << 20)));
-    assert!(all.advice.iter().any(|advice| advice.contains("60 of its blocks were freed only when the program ended")));
+    assert!(
+        all.advice.iter().any(|advice| advice.contains("60 of its 60 blocks were freed only as the recording ends"))
+    );
     assert_eq!(findings::leak(&[], None, ""), None);
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Owned, Owner, holder_frames, owner};
 use crate::analysis::memory::leaks::{FEWEST_STEPS, GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
+use crate::analysis::memory::reserved::ExcessCause;
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::{StepSource, Steps};
 use crate::figures::{Cell, Part, figures, format};
@@ -130,12 +131,12 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             "Memory between steps stays level, but the peak within steps rises by {}",
             rate(total.peak_trend.slope)
         ),
-        TotalVerdict::FragmentationGrowth if total.has_rising_peaks(&thresholds) => format!(
-            "Memory between steps stays level, but {reserved}: fragmentation, while the peak within steps rises by {}",
-            rate(total.peak_trend.slope)
-        ),
         TotalVerdict::FragmentationGrowth => {
-            format!("Memory between steps stays level, but {reserved}: fragmentation")
+            let peaks = match total.has_rising_peaks(&thresholds) {
+                true => format!(", while the peak within steps rises by {}", rate(total.peak_trend.slope)),
+                false => String::new(),
+            };
+            format!("Memory between steps stays level, but {reserved}{}{peaks}", beyond_need(found))
         }
         TotalVerdict::BelowThreshold => format!(
             "Memory between steps grows by {}, below the threshold of {}",
@@ -156,6 +157,15 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
         TotalVerdict::FragmentationGrowth => growth,
         _ if total.is_reserved_alarm => format!("{growth}; {reserved}"),
         _ => growth,
+    }
+}
+
+/// Why reserved memory grows beyond need, as the end of a sentence.
+fn beyond_need(found: &Leaks) -> &'static str {
+    match found.excess.map(|excess| excess.cause()) {
+        Some(ExcessCause::Streams) => ": what is free belongs to other streams",
+        Some(ExcessCause::Other) => ", and neither need nor fragmentation is most of it",
+        Some(ExcessCause::Blocks | ExcessCause::Segments) | None => ": fragmentation",
     }
 }
 
@@ -212,6 +222,11 @@ fn place_name(one: &GrowingPlace) -> String {
     }
 }
 
+/// What to do about blocks that were freed but await a stream.
+pub const RECORDED_STREAM: &str = "Memory that another stream used is free only once that stream has passed the point \
+    at which it was freed (record_stream): have the stream that allocated it wait for the other (wait_stream) and free it \
+    after that, or keep the host from running further ahead of the device";
+
 /// What the place that grows most without a leak holds, as a sentence; `None` if none does.
 pub fn growing_place(found: &Leaks) -> Option<String> {
     let one = found.growing.first()?;
@@ -225,7 +240,11 @@ pub fn growing_place(found: &Leaks) -> Option<String> {
             format!("{last} blocks instead of {first}")
         }
     };
-    Some(format!("{} holds {} more each step: {how}", place_name(one), format::bytes(one.bytes_per_step)))
+    let awaiting = match one.awaiting {
+        0 => String::new(),
+        bytes => format!(", of which {} were freed but await a stream", format::bytes(bytes as f64)),
+    };
+    Some(format!("{} holds {} more each step: {how}{awaiting}", place_name(one), format::bytes(one.bytes_per_step)))
 }
 
 /// Where what grew is listed, for whatever reason.
@@ -277,13 +296,16 @@ mod tests {
         let trace = Script::default().finish();
         let signatures = Signatures::new(&trace, false);
         let none = || leaks(&trace, history(&trace), &signatures, None, None, &Thresholds::default(), &|| false).1;
-        let of = |blocks| {
+        let awaiting_of = |blocks, awaiting| {
             let place = "main (/me/oom.py:7)".to_owned();
             let signature = SignatureId(3);
-            let growing = vec![GrowingPlace { signature, place, bytes_per_step: 16_777_216.0, blocks }];
+            let growing = vec![GrowingPlace { signature, place, bytes_per_step: 16_777_216.0, blocks, awaiting }];
             let gains = vec![Gain { signature, or: Vec::new(), bytes: 1 << 30, count: 0 }];
             Leaks { growing, gains, ..none() }
         };
+        let of = |blocks| awaiting_of(blocks, 0);
+        let awaiting = growing_place(&awaiting_of([2, 9], 64 << 20)).unwrap();
+        assert!(awaiting.ends_with("9 blocks instead of 2, of which 64.00 MiB were freed but await a stream"));
         assert_eq!(
             no_candidate(&of([1, 1])),
             "No leak candidate, as no block stays, but one block is replaced by a larger one each step. main \

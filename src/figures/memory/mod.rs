@@ -28,7 +28,9 @@ pub use comparison::{
     Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, MostChanged, PEAK_ALLOCATED, PEAK_RESERVED,
     compared_amounts, compared_categories, compared_stacks, memory_comparison,
 };
-pub use growth::{GROWN, MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
+pub use growth::{
+    GROWN, MemoryGrowth, RECORDED_STREAM, growing_place, growth, growth_sentence, no_candidate, step_name,
+};
 pub use headline::{Headline, InShort, headline, holder_frames, in_short, private_pools};
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, raise, why};
@@ -40,7 +42,7 @@ pub use reserved::{
 };
 pub use summary::{DeviceMemory, memory};
 pub use timeline::{TimelineCategory, timeline_categories};
-pub use unused::{RESERVED_UNUSED, reserved_unused, unused_parts};
+pub use unused::{RESERVED_UNUSED, excess_advice, reserved_unused, unused_parts};
 
 use std::sync::Arc;
 

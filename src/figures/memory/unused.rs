@@ -2,6 +2,7 @@
 
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::Thresholds;
+use crate::analysis::memory::reserved::{Excess, ExcessCause};
 use crate::analysis::memory::unused::{Unused, UnusedOver};
 use crate::figures::format;
 use crate::model::Severity;
@@ -64,6 +65,35 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
     })
 }
 
+/// What to do where what is reserved grows beyond need.
+///
+/// * `excess`: `None` if its cause is not known.
+pub fn excess_advice(excess: Option<&Excess>) -> String {
+    let is_expandable = excess.is_some_and(|excess| excess.is_expandable);
+    let or_expandable = if is_expandable { "" } else { "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, " };
+    match excess.map(Excess::cause) {
+        Some(ExcessCause::Streams) => {
+            "Each stream has a pool of blocks of its own, and what is free there serves no other stream. Use the same few \
+             streams again instead of new ones: make them once, before the loop. Settings of the allocator do not change \
+             that; torch.cuda.empty_cache() gives back what streams that are done left"
+                .to_owned()
+        }
+        Some(ExcessCause::Segments) => format!(
+            "Segments that earlier requests left do not fit later ones, though no block is in them: {or_expandable}fewer \
+             sizes (pad or bucket inputs), or buffers made once at their largest size avoid it"
+        ),
+        Some(ExcessCause::Other) => {
+            "Look at each growth of reserved memory, under \"Reserved and out of memory\": segments larger than their \
+             requests, private pools and size classes are most of it"
+                .to_owned()
+        }
+        Some(ExcessCause::Blocks) | None => format!(
+            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments reserved. \
+             {or_expandable}sizes rounded to few values, or allocating what stays first avoids it"
+        ),
+    }
+}
+
 /// Where much that is unused lies, in brackets; empty where it is not much.
 pub fn unused_parts(of: &Unused) -> String {
     let parts = [
@@ -96,6 +126,7 @@ fn parts(of: &Unused) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::memory::reserved::GrowthShares;
 
     const MB: u64 = 1_000_000;
 
@@ -103,6 +134,23 @@ mod tests {
     fn state(pinned: u64, empty: u64) -> Unused {
         let [pinned, empty] = [pinned * MB, empty * MB];
         Unused { reserved: 1000 * MB, used: 1000 * MB - pinned - empty, pinned, empty, ..Unused::default() }
+    }
+
+    #[test]
+    fn advice_about_growth_beyond_need_is_of_its_cause() {
+        let of = |fragmentation: u64, of_streams: u64, unused: Unused, is_expandable: bool| {
+            let shares = GrowthShares { bytes: 9, fragmentation, other: of_streams + 1, of_streams, demand: 0 };
+            excess_advice(Some(&Excess { shares, unused, is_expandable }))
+        };
+        let sets = |text: &str| text.contains("expandable_segments:True");
+        let streams = of(1, 8, state(0, 900), false);
+        assert!(streams.contains("Use the same few streams again") && !sets(&streams), "{streams}");
+        let segments = of(8, 1, state(100, 800), false);
+        assert!(segments.starts_with("Segments that earlier requests left") && sets(&segments), "{segments}");
+        assert!(!sets(&of(8, 1, state(100, 800), true)), "they are expandable");
+        let blocks = of(8, 1, state(800, 100), false);
+        assert!(blocks.contains("blocks that stay between requests") && sets(&blocks), "{blocks}");
+        assert!(of(0, 0, state(0, 900), false).contains("segments larger than their requests"));
     }
 
     fn found(peak: Unused, end: Unused, has_history: bool) -> Option<Finding> {
