@@ -1,6 +1,6 @@
 //! Converts results of analyses to findings, with text and figures.
 
-use super::memory::{RECORDED_STREAM, excess_advice, growing_place, growth_sentence, leak_advice, raise, why};
+use super::memory::{RECORDED_STREAM, caught, excess_advice, growing_place, growth_sentence, leak_advice, raise, why};
 use super::text::{short_frame, shortened};
 use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
@@ -103,7 +103,7 @@ fn stacks_of(leaks: &[(&LeakCandidate, Stack)]) -> String {
 pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let total = found.total.filter(|total| total.is_alarm)?;
     let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
-    let advice = growth_advice(found, &total, leaked);
+    let advice = growth_advice(found, &total);
     Some(Finding {
         measured: total.trend.slope.max(leaked),
         ..alarm("memory_growth", growth_sentence(found, steps), advice)
@@ -111,10 +111,9 @@ pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
 }
 
 /// Where to look, and how long there is to do so.
-///
-/// * `leaked`: the gain of the leaks, in bytes per step.
-fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
-    let share = if total.trend.slope > leaked { leaked / total.trend.slope } else { 1.0 };
+fn growth_advice(found: &Leaks, total: &Total) -> Vec<String> {
+    let kept: i64 = found.candidates.iter().map(|one| one.growth_bytes).sum();
+    let share = if total.growth_bytes > kept { kept as f64 / total.growth_bytes as f64 } else { 1.0 };
     let mut grows = growing_place(found);
     let is_known = found.candidates.iter().any(|one| one.signature != SignatureId::default());
     let place = match (if is_known { found.places } else { 0 }, found.coverage) {
@@ -123,8 +122,8 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
             .to_owned(),
         (0, _) if grows.is_some() => grows.take().unwrap_or_default(),
         (0, _) => "No place grows in most steps. Compare what each holds early and late, by place".to_owned(),
-        (1, _) => format!("Start with the place that leaks: {:.0} % of the gain a step", 100.0 * share),
-        (n, _) => format!("Start with the {n} places that leak: {:.0} % of the gain a step", 100.0 * share),
+        (1, _) => format!("Start with the place that leaks: {:.0} % of the growth", 100.0 * share),
+        (n, _) => format!("Start with the {n} places that leak: {:.0} % of the growth", 100.0 * share),
     };
     let room = match (total.room, total.steps_to_oom) {
         (_, Some(steps)) => format!("At this rate the device is full in about {} steps", format::count(steps as u64)),
@@ -198,14 +197,16 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
 /// * `place`: where the request was made; empty if unknown.
 /// * `grows`: which place holds more each step, as a sentence.
 /// * `at`: when first and last, on the session clock.
+/// * `after`: allocations after the last of all failed requests, if the program went on.
 pub fn out_of_memory(
     card: &OomCard,
     place: &str,
     times: usize,
     grows: Option<String>,
     at: Option<[TimeNs; 2]>,
+    after: Option<u64>,
 ) -> Finding {
-    let fact = |what: &OomHint| what.fact(format::mebibytes);
+    let fact = |what: &OomHint| what.fact(|bytes| format::bytes(bytes as f64));
     let by = if place.is_empty() { String::new() } else { format!(" by {place}") };
     let requested = format!("{} requested{by}", format::bytes(card.requested as f64));
     let mut advice: Vec<String> = raise(card).into_iter().chain(card.hints.iter().map(fact)).collect();
@@ -218,8 +219,11 @@ pub fn out_of_memory(
         rule: OUT_OF_MEMORY,
         severity: Severity::High,
         text: match times {
-            1 => format!("Out of memory: {requested}. {}", why(card)),
-            n => format!("Out of memory {} times: {requested}. Last: {}", format::count(n as u64), why(card)),
+            1 => format!("Out of memory: {requested}. {}{}", why(card), caught(after)),
+            n => {
+                let n = format::count(n as u64);
+                format!("Out of memory {n} times: {requested}. Last: {}{}", why(card), caught(after))
+            }
         },
         measured: card.requested as f64,
         threshold: card.left() as f64,

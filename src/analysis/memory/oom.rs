@@ -275,6 +275,18 @@ pub fn cards(
     running.map(card).collect()
 }
 
+/// Share of all allocations that come after the last failed request where the program caught the error: what cleans up
+/// after a failure allocates hardly any.
+const WENT_ON: f64 = 0.05;
+
+/// How many allocations came after the last failed request, if the program went on. Cost: O(events).
+pub fn went_on(history: &MemoryHistory) -> Option<u64> {
+    let last = history.ooms.last()?.event as usize;
+    let count = |from: usize| (from..history.events.len()).filter(|&event| history.allocates(event)).count();
+    let (all, after) = (count(0), count(last));
+    (after > 0 && after as f64 >= WENT_ON * all as f64).then_some(after as u64)
+}
+
 /// What all failed requests of a history have in common.
 struct Setting<'a> {
     history: &'a MemoryHistory,

@@ -67,11 +67,11 @@ pub fn growth() -> Part<MemoryGrowth> {
             "The step from which live bytes rise, where they were level before; that of the leaks which explain it";
         number "since_step", "Since step", 60,
             Cell::or_empty(row.total.since_step, |step| Cell::Count(step as u64)), "The same, counted from 0";
-        number "peak_bytes_per_step", "Gain of peaks", 100, slope(&row.total, row.total.peak_trend.slope),
+        number "peak_bytes_per_step", "Gain of peaks a step", 120, slope(&row.total, row.total.peak_trend.slope),
             "Slope of the peaks within steps";
-        number "reserved_bytes_per_step", "Gain of reserved", 110, slope(&row.total, row.total.reserved_trend.slope),
+        number "reserved_bytes_per_step", "Gain of reserved a step", 130, slope(&row.total, row.total.reserved_trend.slope),
             "Slope of reserved bytes";
-        number "growth_bytes", "Gain of all memory", 120, gain(&row.total, row.total.growth_bytes),
+        number "growth_bytes", "Gain in all", 100, gain(&row.total, row.total.growth_bytes),
             "Live bytes at the last step less those at the step since which they rise, else at the first judged one";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
             "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in \
@@ -231,7 +231,9 @@ pub const RECORDED_STREAM: &str = "Memory that another stream used is free only 
 pub fn growing_place(found: &Leaks) -> Option<String> {
     let one = found.growing.first()?;
     let how = match one.blocks {
-        [1, 1] => "one block that grows, so the input or the shape grows".to_owned(),
+        [1, 1] => {
+            "one block that grows: an input or a shape grows, or each step joins it with more (torch.cat)".to_owned()
+        }
         [first, last] if last <= first => {
             format!("{} blocks that grow, so the input or the shape grows", format::count(last.into()))
         }
@@ -309,7 +311,8 @@ mod tests {
         assert_eq!(
             no_candidate(&of([1, 1])),
             "No leak candidate, as no block stays, but one block is replaced by a larger one each step. main \
-             (oom.py:7) holds 16.00 MiB more each step: one block that grows, so the input or the shape grows. It is \
+             (oom.py:7) holds 16.00 MiB more each step: one block that grows: an input or a shape grows, or each step joins it with \
+             more (torch.cat). It is \
              listed under \"Grown\""
         );
         assert!(no_candidate(&of([1, 9])).contains("more are allocated each step. main (oom.py:7)"));

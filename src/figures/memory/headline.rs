@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
+use super::{Owned, Owner, Places, caught, growth_sentence, owner, unused_parts, why};
 use crate::analysis::memory::by_place::{Awaiting, Holders, Largest};
 use crate::analysis::memory::leaks::{Leaks, TotalVerdict, capacity};
-use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::oom::{OomCard, went_on};
 use crate::analysis::memory::steps::{NoSteps, Steps};
 use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
 use crate::analysis::totals::Scope;
@@ -298,7 +298,11 @@ fn verdict(history: &MemoryHistory, found: &Leaks, growth: String, cards: &[OomC
                 n => format!("Out of memory {} times, last", format::count(n as u64)),
             };
             let growth = if leak.is_some() || is_alarm { growth } else { String::new() };
-            Verdict { failure: format!("{times}: {}", why(last)), growth, severity: Some(Severity::High) }
+            Verdict {
+                failure: format!("{times}: {}{}", why(last), caught(went_on(history))),
+                growth,
+                severity: Some(Severity::High),
+            }
         }
         None => Verdict { failure: String::new(), growth, severity: leak.max(is_alarm.then_some(Severity::Warn)) },
     }

@@ -33,7 +33,7 @@ pub use growth::{
 };
 pub use headline::{Headline, InShort, headline, holder_frames, in_short, private_pools};
 pub use leak_advice::leak_advice;
-pub use oom::{OutOfMemory, oom, raise, why};
+pub use oom::{OutOfMemory, caught, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
 pub use places::{AtPlace, Leak, NoLeak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{

@@ -27,9 +27,10 @@ impl Owned for OutOfMemory<'_> {
 impl OutOfMemory<'_> {
     /// Settings that might have helped, each with the fact that supports it.
     fn advice(&self) -> Vec<String> {
+        let size = |bytes: u64| format::bytes(bytes as f64);
         let sentence = |what: &crate::analysis::memory::oom::OomHint| match what.setting() {
-            "" => what.fact(format::mebibytes),
-            setting => format!("{setting}? {}", what.fact(format::mebibytes)),
+            "" => what.fact(size),
+            setting => format!("{setting}? {}", what.fact(size)),
         };
         raise(self.card).into_iter().chain(self.card.hints.iter().map(sentence)).collect()
     }
@@ -165,6 +166,14 @@ pub fn why(card: &OomCard) -> String {
             size(card.device_total.unwrap_or_default())
         ),
     }
+}
+
+/// That the program caught the error, as a further sentence; empty if it ended.
+///
+/// * `after`: allocations that came later, from [`crate::analysis::memory::oom::went_on`].
+pub fn caught(after: Option<u64>) -> String {
+    let after = after.map(|n| format::of_things(n, "allocation"));
+    after.map_or_else(String::new, |n| format!(". The program caught it and went on: {n} came after it"))
 }
 
 /// Where the unused memory lay that did not serve a request: in ranges that were too small, or in other pools.

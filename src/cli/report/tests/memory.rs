@@ -209,7 +209,7 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     }
     assert_eq!(memory["oom"].as_array().unwrap().len(), 2);
     let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
-    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused in the pool of the request, enough for the 2,048.0 MiB";
+    let expected = "expandable_segments:True? 3.99 GiB are reserved and unused in the pool of the request, enough for the 2.00 GiB";
     assert!(advice.starts_with(expected), "{advice}");
     let listed = |top, key: &str| {
         let report = report(top);
