@@ -134,22 +134,18 @@ pub fn repetition(
                 continue;
             }
             let is_whole = evidence.is_whole(&boundaries);
-            let layers = if is_falling(history, &boundaries) {
-                Some("live memory falls from round to round")
-            } else if !returns_to_level(history, &boundaries) {
-                Some("most rounds do not return to the level of memory at which they begin")
-            } else if dips(history, &boundaries) {
-                Some("memory falls below their level now and then, where a longer pass ends")
-            } else if !has_inner && is_in_forward(trace, &evidence.common_callers(&boundaries)) {
-                Some("all of them come from one line of a model's forward")
-            } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
-                Some(
-                    "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and more \
-                     allocations follow the last",
-                )
-            } else {
-                None
-            };
+            let layers = of_layers(history, &boundaries).or_else(|| {
+                if !has_inner && is_in_forward(trace, &evidence.common_callers(&boundaries)) {
+                    Some("all of them come from one line of a model's forward")
+                } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
+                    Some(
+                        "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and \
+                         more allocations follow the last",
+                    )
+                } else {
+                    None
+                }
+            });
             let is_certain = is_whole || has_inner || is_level(history, &boundaries);
             has_inner = true;
             if let Some(why) = layers {
@@ -184,6 +180,19 @@ pub fn repetition(
             _ => lacking,
         },
     })
+}
+
+/// Why rounds may be layers of one pass, as live memory tells.
+fn of_layers(history: &MemoryHistory, boundaries: &[u32]) -> Option<&'static str> {
+    if is_falling(history, boundaries) {
+        Some("live memory falls from round to round")
+    } else if !returns_to_level(history, boundaries) {
+        Some("most rounds do not return to the level of memory at which they begin")
+    } else if dips(history, boundaries) {
+        Some("memory falls below their level now and then, where a longer pass ends")
+    } else {
+        None
+    }
 }
 
 /// How often an optimizer ran, as the stacks of allocations tell. Passes of one without a backward pass between them

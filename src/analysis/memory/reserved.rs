@@ -194,7 +194,7 @@ pub struct PinnedRange {
     pub blocks_bytes: u64,
 }
 
-/// The blocks that prevented a request from being served. `None` if no segment is large enough.
+/// The blocks that prevented a request from being served. `None` if no segment with anything free is large enough.
 ///
 /// Cost: that of [`allocator`].
 pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<PinnedRange> {
@@ -222,7 +222,8 @@ fn pins_in(pool: &PoolState, requested: u64) -> Option<PinnedRange> {
             if bytes < requested {
                 break;
             }
-            if best.as_ref().is_none_or(|best| pinned < best.0) {
+            // One that blocks fill is no room that they take.
+            if pinned < bytes && best.as_ref().is_none_or(|best| pinned < best.0) {
                 best = Some((pinned, i, start..end));
             }
             bytes -= segment.parts[start].bytes;

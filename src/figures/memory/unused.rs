@@ -99,7 +99,7 @@ pub fn unused_parts(of: &Unused) -> String {
     let parts = [
         (of.empty, "in segments without blocks, kept for the next peak"),
         (of.pinned, "in partly used segments"),
-        (of.other, "in expandable segments and behind blocks"),
+        (of.other, "in expandable segments, or in rests behind blocks that are too small to use"),
     ];
     let named: Vec<(u64, &str)> = parts.into_iter().filter(|part| of.is_much() && part.0 > 0).collect();
     match named.as_slice() {
@@ -117,7 +117,7 @@ fn parts(of: &Unused) -> String {
     let parts = [
         (of.empty, "in segments without blocks"),
         (of.pinned, "in partly used segments"),
-        (of.other, "in expandable segments and behind blocks"),
+        (of.other, "in expandable segments, or in rests behind blocks that are too small to use"),
     ];
     let named = parts.into_iter().filter(|part| part.0 > 0);
     named.map(|(bytes, what)| format!("{} {what}", format::bytes(bytes as f64))).collect::<Vec<_>>().join(", ")

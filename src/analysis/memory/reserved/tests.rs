@@ -64,6 +64,20 @@ fn of_the_blocks_in_the_way_the_largest_is_first() {
 }
 
 #[test]
+fn a_block_that_fills_its_segment_is_in_the_way_of_nothing() {
+    let mut script = Script::default();
+    for (addr, mib) in [(0, 900), (1 << 30, 30), (2 << 30, 30)] {
+        script.event(SegmentAlloc, addr, mib * MIB, StackId(0));
+        script.alloc(addr, if addr == 0 { mib * MIB } else { 4 * MIB }, StackId(0));
+    }
+    script.event(SegmentAlloc, 3 << 30, 50 * MIB, StackId(0));
+    script.alloc(3 << 30, 50 * MIB, StackId(0));
+    let (trace, found) = all(script);
+    assert_eq!((found[3].cause, found[3].free), (Cause::Fragmentation, 52 * MIB));
+    assert_eq!(pins(history(&trace), &found[3], &|| false), None);
+}
+
+#[test]
 fn a_request_larger_than_all_free_memory_is_demand() {
     let mut script = checkered();
     // Released and reserved again, for one request.
