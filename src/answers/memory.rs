@@ -167,7 +167,7 @@ impl Analysis for LeakSearch {
         let (other, leaks) =
             leaks::leaks(trace, history, &signatures, (*steps).as_ref(), limit, &thresholds, &is_cancelled);
         let excess = match leaks.has_excess() {
-            true => Excess::of(history, &*work.get(of, &GrowthOfReserved)?),
+            true => Excess::of(history, &work.get(of, &GrowthOfReserved)?),
             false => None,
         };
         let leaks = Leaks { no_steps, excess, ..leaks };

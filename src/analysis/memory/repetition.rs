@@ -172,14 +172,15 @@ pub fn repetition(
         NoSteps::NothingRepeats => find(false, FEWEST),
         _ => Err(lacking),
     });
-    found.map_err(|lacking| match lacking {
-        _ if is_cancelled() => NoSteps::Cancelled,
-        // What repeats in a step says nothing of steps.
-        lacking => match updates(trace, history) {
-            n @ 1..MIN_ROUNDS => NoSteps::FewUpdates(n),
-            _ => lacking,
-        },
-    })
+    found.map_err(|lacking| if is_cancelled() { NoSteps::Cancelled } else { of_updates(trace, history, lacking) })
+}
+
+/// What is lacking, with what the stacks tell: what repeats in a step says nothing of steps.
+fn of_updates(trace: &Trace, history: &MemoryHistory, lacking: NoSteps) -> NoSteps {
+    match updates(trace, history) {
+        n @ 1..MIN_ROUNDS => NoSteps::FewUpdates(n),
+        _ => lacking,
+    }
 }
 
 /// Why rounds may be layers of one pass, as live memory tells.

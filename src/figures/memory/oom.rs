@@ -283,3 +283,14 @@ fn up_to(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 fn lacking(card: &OomCard, part: impl Fn(Shortfall) -> u64) -> Cell {
     Cell::or_empty(card.shortfall.map(part), Cell::Bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_was_caught_is_told_as_such() {
+        assert_eq!(caught(None), "");
+        assert_eq!(caught(Some(40)), ". The program caught it and went on: 40 allocations came after it");
+    }
+}
