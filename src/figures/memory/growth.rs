@@ -5,7 +5,7 @@ use crate::analysis::memory::leaks::{FEWEST_STEPS, GrowingPlace, Leaks, Threshol
 use crate::analysis::memory::reserved::ExcessCause;
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::{StepSource, Steps};
-use crate::figures::{Cell, Part, figures, format};
+use crate::figures::{Cell, Part, Word, figures, format};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub fn growth() -> Part<MemoryGrowth> {
     }
     let figures = figures! { row: MemoryGrowth;
         with owner();
-        words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
+        words "verdict", "Verdict", 120, Cell::Word(verdict(row.total.verdict)), "What grows, if anything";
         number "steps", "Steps", 60, Cell::Count(row.steps as u64),
             "How many steps there are. They are found in the allocator's events, each from the end of one to the end \
              of the next, and may differ from those of the step times";
@@ -91,6 +91,21 @@ pub fn growth() -> Part<MemoryGrowth> {
         "file rank device verdict steps counted warm_up bytes_per_step since peak_bytes_per_step \
          reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom regularity step_source doubts",
     )
+}
+
+/// What a verdict is called; the worse rank higher.
+fn verdict(verdict: TotalVerdict) -> &'static Word {
+    match verdict {
+        TotalVerdict::Growth => &Word { rank: 5, key: "growth", label: "Grows" },
+        TotalVerdict::Ratchet => &Word { rank: 4, key: "ratchet", label: "Peaks rise" },
+        TotalVerdict::FragmentationGrowth => {
+            &Word { rank: 3, key: "fragmentation_growth", label: "Reserved grows beyond use" }
+        }
+        TotalVerdict::BelowThreshold => &Word { rank: 2, key: "below_threshold", label: "Grows little" },
+        TotalVerdict::Flat => &Word { rank: 0, key: "flat", label: "Level" },
+        TotalVerdict::TooFewSteps => &Word { rank: 1, key: "too_few_steps", label: "Too few steps" },
+        TotalVerdict::IrregularSteps => &Word { rank: 1, key: "irregular_steps", label: "Steps differ or are a guess" },
+    }
 }
 
 /// The growth of all memory as one sentence, without contradiction to the list of leaks.

@@ -106,7 +106,8 @@ pub fn headline(
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
         let when = if is_state_only { "" } else { "at the end " };
-        let lies = summary.end_unused_parts.as_ref().map(unused_parts).unwrap_or_default();
+        let lies =
+            summary.end_unused_parts.map(|parts| unused_parts(&parts, found.excess.as_ref())).unwrap_or_default();
         others.push(format!("reserved {when}{reserved}, of it unused {unused}{lies}{private}"));
     }
     let awaiting = holders.awaiting.as_ref().map(awaiting).unwrap_or_default();

@@ -95,9 +95,15 @@ pub fn excess_advice(excess: Option<&Excess>) -> String {
 }
 
 /// Where much that is unused lies, in brackets; empty where it is not much.
-pub fn unused_parts(of: &Unused) -> String {
+///
+/// * `excess`: why what is reserved grew beyond need, if it did.
+pub fn unused_parts(of: &Unused, excess: Option<&Excess>) -> String {
+    let empty = match excess.map(Excess::cause) {
+        Some(ExcessCause::Streams) => "in segments without blocks, each for requests of its own stream alone",
+        _ => "in segments without blocks, kept for the next peak",
+    };
     let parts = [
-        (of.empty, "in segments without blocks, kept for the next peak"),
+        (of.empty, empty),
         (of.pinned, "in partly used segments"),
         (of.other, "in expandable segments, or in rests behind blocks that are too small to use"),
     ];
@@ -189,11 +195,15 @@ mod tests {
 
     #[test]
     fn much_that_is_unused_is_said_wherever_it_lies() {
-        assert_eq!(unused_parts(&state(100, 140)), "", "24 %");
+        assert_eq!(unused_parts(&state(100, 140), None), "", "24 %");
         assert_eq!(
-            unused_parts(&state(100, 400)),
+            unused_parts(&state(100, 400), None),
             " (381.47 MiB in segments without blocks, kept for the next peak; 95.37 MiB in partly used segments)"
         );
-        assert_eq!(unused_parts(&state(400, 0)), " (all in partly used segments)");
+        assert_eq!(unused_parts(&state(400, 0), None), " (all in partly used segments)");
+        let shares = GrowthShares { bytes: 9, demand: 1, other: 8, of_streams: 8, fragmentation: 0 };
+        let streams = Excess { shares, unused: state(0, 400), is_expandable: false };
+        let of_streams = " (all in segments without blocks, each for requests of its own stream alone)";
+        assert_eq!(unused_parts(&state(0, 400), Some(&streams)), of_streams);
     }
 }

@@ -78,21 +78,6 @@ impl Room {
     }
 }
 
-impl TotalVerdict {
-    /// Machine name.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Growth => "growth",
-            Self::Ratchet => "ratchet",
-            Self::FragmentationGrowth => "fragmentation_growth",
-            Self::BelowThreshold => "below_threshold",
-            Self::Flat => "flat",
-            Self::TooFewSteps => "too_few_steps",
-            Self::IrregularSteps => "irregular_steps",
-        }
-    }
-}
-
 /// Total memory of a history at the step boundaries after the warm-up. Trends are in bytes per step; where live memory
 /// has become level, those of what became level with it are of the steps since then.
 ///
