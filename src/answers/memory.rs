@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::{Analysis, Work};
-use crate::analysis::memory::by_place::{Largest, Place, Places, stack_places};
+use crate::analysis::memory::by_place::{Holders, Place, Places, stack_places};
 use crate::analysis::memory::callers::Wrapper;
 use crate::analysis::memory::categories::StackRoles;
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
 use crate::analysis::memory::oom::{OomCard, cards};
-use crate::analysis::memory::reserved::{Growth, PinnedRange, growth, pins};
+use crate::analysis::memory::reserved::{Excess, Growth, PinnedRange, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::state::{AllocatorState, allocator};
 use crate::analysis::memory::steps::{self, NoSteps, Steps};
-use crate::analysis::memory::summary::{Summary, fullest_state, summary};
+use crate::analysis::memory::summary::{Summary, summary};
 use crate::model::{StringId, TimeNs, Trace};
 use crate::session::OpenMemory;
 
@@ -166,7 +166,12 @@ impl Analysis for LeakSearch {
         let is_cancelled = || work.is_cancelled();
         let (other, leaks) =
             leaks::leaks(trace, history, &signatures, (*steps).as_ref(), limit, &thresholds, &is_cancelled);
-        Some(FoundLeaks { signatures: other.map_or(signatures, Arc::new), steps, leaks: Leaks { no_steps, ..leaks } })
+        let excess = match leaks.has_excess() {
+            true => Excess::of(history, &work.get(of, &GrowthOfReserved)?),
+            false => None,
+        };
+        let leaks = Leaks { no_steps, excess, ..leaks };
+        Some(FoundLeaks { signatures: other.map_or(signatures, Arc::new), steps, leaks })
     }
 }
 
@@ -240,8 +245,7 @@ pub struct InShort {
 #[derive(Debug)]
 pub struct MemoryInShort {
     pub summary: Summary,
-    /// What holds the most at the peak; at the end where none is known.
-    pub holder: Option<Largest>,
+    pub holders: Holders,
     pub found: Arc<FoundLeaks>,
     pub cards: Arc<Vec<OomCard>>,
 }
@@ -255,10 +259,9 @@ impl Analysis for InShort {
         let summary = summary(of.history());
         // As the tables list it.
         let named = work.get(&of.open.trace, &NamedPlaces)?;
-        let (history, state) = (of.history(), fullest_state(of.history()));
         let places = Places { trace: of.trace(), of_stack: &named.of_stack };
         Some(MemoryInShort {
-            holder: places.largest(history, state),
+            holders: places.in_short(of.history()),
             summary,
             found: work.get(of, &LeakSearch { marks: self.marks.clone(), ..LeakSearch::default() })?,
             cards: work.get(of, &OomCards(CARD_STACKS))?,

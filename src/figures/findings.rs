@@ -1,6 +1,6 @@
 //! Converts results of analyses to findings, with text and figures.
 
-use super::memory::{growing_place, growth_sentence, leak_advice, raise, why};
+use super::memory::{RECORDED_STREAM, caught, excess_advice, growing_place, growth_sentence, leak_advice, raise, why};
 use super::text::{short_frame, shortened};
 use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
@@ -105,7 +105,7 @@ fn stacks_of(leaks: &[(&LeakCandidate, Stack)]) -> String {
 pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let total = found.total.filter(|total| total.is_alarm)?;
     let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
-    let advice = growth_advice(found, &total, leaked);
+    let advice = growth_advice(found, &total);
     Some(Finding {
         measured: total.trend.slope.max(leaked),
         ..alarm("memory_growth", growth_sentence(found, steps), advice)
@@ -113,10 +113,9 @@ pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
 }
 
 /// Where to look, and how long there is to do so.
-///
-/// * `leaked`: the gain of the leaks, in bytes per step.
-fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
-    let share = if total.trend.slope > leaked { leaked / total.trend.slope } else { 1.0 };
+fn growth_advice(found: &Leaks, total: &Total) -> Vec<String> {
+    let kept: i64 = found.candidates.iter().map(|one| one.growth_bytes).sum();
+    let share = if total.growth_bytes > kept { kept as f64 / total.growth_bytes as f64 } else { 1.0 };
     let mut grows = growing_place(found);
     let is_known = found.candidates.iter().any(|one| one.signature != SignatureId::default());
     let place = match (if is_known { found.places } else { 0 }, found.coverage) {
@@ -125,8 +124,8 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
             .to_owned(),
         (0, _) if grows.is_some() => grows.take().unwrap_or_default(),
         (0, _) => "No place grows in most steps. Compare what each holds early and late, by place".to_owned(),
-        (1, _) => format!("Start with the place that leaks: {:.0} % of the gain a step", 100.0 * share),
-        (n, _) => format!("Start with the {n} places that leak: {:.0} % of the gain a step", 100.0 * share),
+        (1, _) => format!("Start with the place that leaks: {:.0} % of the growth", 100.0 * share),
+        (n, _) => format!("Start with the {n} places that leak: {:.0} % of the growth", 100.0 * share),
     };
     let room = match (total.room, total.steps_to_oom) {
         (_, Some(steps)) => format!("At this rate the device is full in about {} steps", format::count(steps as u64)),
@@ -139,7 +138,9 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
         }
         (Room::Known(room), _) => format!("{} can still be reserved", format::bytes(room as f64)),
     };
-    std::iter::once(place).chain(grows).chain([room]).collect()
+    let awaits = found.growing.first().is_some_and(|one| one.awaiting > 0);
+    let awaiting = awaits.then(|| RECORDED_STREAM.to_owned());
+    std::iter::once(place).chain(grows).chain(awaiting).chain([room]).collect()
 }
 
 /// Reserved memory of a device, if it grows by too much while live memory is level. Measured is the gain of a step, in
@@ -150,12 +151,9 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let advice = match total.verdict {
         TotalVerdict::Ratchet => {
             "Look for inputs that grow from step to step: sequences, batches, caches inside a step. Cap or bucket them"
+                .to_owned()
         }
-        _ => {
-            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments \
-             reserved. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, sizes rounded to few values, or allocating \
-             what stays first avoids it"
-        }
+        _ => excess_advice(found.excess.as_ref()),
     };
     let text = match total.verdict {
         // That memory in use grows is a finding of its own.
@@ -174,7 +172,7 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     // Judged like a leak, by all that it has grown.
     let growth = total.reserved_trend.slope * steps.len().saturating_sub(found.warm_up) as f64;
     let severity = thresholds.severity(growth as i64).max(Severity::Warn);
-    let found = alarm(RESERVED_GROWTH, text, vec![advice.to_owned()]);
+    let found = alarm(RESERVED_GROWTH, text, vec![advice]);
     Some(Finding { measured: total.reserved_trend.slope, severity, ..found })
 }
 
@@ -202,14 +200,16 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
 /// * `place`: where the request was made; empty if unknown.
 /// * `grows`: which place holds more each step, as a sentence.
 /// * `at`: when first and last, on the session clock.
+/// * `after`: allocations after the last of all failed requests, if the program went on.
 pub fn out_of_memory(
     card: &OomCard,
     place: &str,
     times: usize,
     grows: Option<String>,
     at: Option<[TimeNs; 2]>,
+    after: Option<u64>,
 ) -> Finding {
-    let fact = |what: &OomHint| what.fact(format::mebibytes);
+    let fact = |what: &OomHint| what.fact(|bytes| format::bytes(bytes as f64));
     let by = if place.is_empty() { String::new() } else { format!(" by {place}") };
     let requested = format!("{} requested{by}", format::bytes(card.requested as f64));
     let mut advice: Vec<String> = raise(card).into_iter().chain(card.hints.iter().map(fact)).collect();
@@ -222,8 +222,11 @@ pub fn out_of_memory(
         rule: OUT_OF_MEMORY,
         severity: Severity::High,
         text: match times {
-            1 => format!("Out of memory: {requested}. {}", why(card)),
-            n => format!("Out of memory {} times: {requested}. Last: {}", format::count(n as u64), why(card)),
+            1 => format!("Out of memory: {requested}. {}{}", why(card), caught(after)),
+            n => {
+                let n = format::count(n as u64);
+                format!("Out of memory {n} times: {requested}. Last: {}{}", why(card), caught(after))
+            }
         },
         measured: card.requested as f64,
         threshold: card.left() as f64,

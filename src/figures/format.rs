@@ -121,12 +121,6 @@ pub fn signed(n: i64) -> String {
     format!("{}{}", if n < 0 { "-" } else { "" }, count(n.unsigned_abs()))
 }
 
-/// An amount of memory in one unit, so that amounts compare by eye: `1,234.5 MiB`.
-pub fn mebibytes(bytes: u64) -> String {
-    let tenths = ((u128::from(bytes) * 10 + (1 << 19)) >> 20) as u64;
-    format!("{}.{} MiB", count(tenths / 10), tenths % 10)
-}
-
 /// An amount of memory: `1.50 GiB`, `512 B`.
 pub fn bytes(n: f64) -> String {
     if n.abs().round() < 1024.0 {
@@ -212,7 +206,6 @@ mod tests {
     #[test]
     fn counts_bytes_and_values() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([mebibytes(4090 << 20), mebibytes(1 << 19)], ["4,090.0 MiB", "0.5 MiB"]);
         assert_eq!(bytes(512.0), "512 B");
         assert_eq!(bytes(1.5 * 1024.0 * 1024.0), "1.50 MiB");
         assert_eq!(

@@ -7,13 +7,15 @@ use super::memory::{AtPlace, Owner};
 use super::*;
 use crate::analysis::compare::{Change, FunctionChange, NamedChange, OperatorChange, TimePart};
 use crate::analysis::kernels::{KernelsBy, kernels};
-use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
+use crate::analysis::memory::fixture::Script;
+use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Thresholds, Verdict, leaks};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
+use crate::analysis::memory::steps;
 use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
 use crate::analysis::rules::Vendor;
 use crate::analysis::totals::Scope;
-use crate::model::{Launch, Severity, SliceFacts, SliceKind, TimeRange, TraceBuilder};
+use crate::model::{Launch, Severity, SliceFacts, SliceKind, StackId, TimeRange, TraceBuilder};
 
 const EVIL: &str = "=cmd|' /C calc'!A0\t,\"\u{1b}[2J";
 
@@ -123,6 +125,29 @@ fn leaking(bytes: i64) -> LeakCandidate {
 }
 
 #[test]
+fn the_only_place_that_leaks_is_all_of_the_growth_however_its_steps_are_spaced() {
+    let mut script = Script::default();
+    let place = script.stack(&["gather (/me/eval.py:33)"]);
+    script.alloc(0, 100 << 20, StackId(0));
+    for step in 0..28 {
+        let start = script.now();
+        script.alloc(1 << 30, 30 << 20, StackId(0));
+        if step % 5 == 4 {
+            script.alloc((1 + step) << 40, 10 << 20, place);
+        }
+        script.free(1 << 30, 30 << 20);
+        let end = script.now();
+        script.annotate(&format!("ProfilerStep#{step}"), start, end);
+    }
+    let trace = script.finish();
+    let (history, signatures) = (&trace.memories[0], Signatures::new(&trace, false));
+    let steps = steps::steps(&trace, history, &|| false).unwrap();
+    let found = leaks(&trace, history, &signatures, Some(&steps), None, &Thresholds::default(), &|| false).1;
+    let advice = findings::growth(&found, &steps).unwrap().advice;
+    assert_eq!(advice[0], "Start with the place that leaks: 100 % of the growth");
+}
+
+#[test]
 fn stacks_of_one_place_are_one_leak_with_the_sum_and_what_differs() {
     let candidate = leaking(3 << 20);
     let stack = |inner: &str| {
@@ -141,7 +166,9 @@ fn stacks_of_one_place_are_one_leak_with_the_sum_and_what_differs() {
         "step (/me/train.py:7) leaks 9.00 MiB a step since step 9, by 3 call stacks: aten::mm, aten::gelu"
     );
     assert_eq!((all.severity, all.measured), (Severity::High, f64::from(9 << 20)));
-    assert!(all.advice.iter().any(|advice| advice.contains("60 of its blocks were freed only when the program ended")));
+    assert!(
+        all.advice.iter().any(|advice| advice.contains("60 of its 60 blocks were freed only as the recording ends"))
+    );
     assert_eq!(findings::leak(&[], None, ""), None);
 }
 

@@ -7,7 +7,7 @@ use super::{OpenMemory, failures};
 use crate::analysis::finding::Finding;
 use crate::analysis::frame::Frame;
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks};
-use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::oom::{OomCard, went_on};
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::Steps;
@@ -81,6 +81,7 @@ impl<'a> MemoryAnswers<'a> {
                 None => repeated.push((card, vec![card])),
             }
         }
+        let went_on = went_on(of.history());
         found.extend(repeated.into_iter().map(|(first, same)| {
             let last = same[same.len() - 1];
             let place = stack(last).map(|stack| places(self.signatures).stack(self.signatures.of(stack)).place);
@@ -90,6 +91,7 @@ impl<'a> MemoryAnswers<'a> {
                 same.len(),
                 grows.clone(),
                 at(first).zip(at(last)).map(|(first, last)| [first, last]),
+                went_on,
             ))
         }));
         found

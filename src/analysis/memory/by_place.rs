@@ -2,6 +2,7 @@
 
 mod callees;
 mod changes;
+mod in_short;
 
 use std::borrow::Cow;
 
@@ -16,6 +17,7 @@ use crate::model::{MemoryHistory, StringId, Trace};
 pub use callees::place_name;
 use callees::{callees, without_number};
 pub use changes::{At, Change, changes};
+pub use in_short::{Awaiting, Holders};
 
 /// Where memory was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -165,6 +165,12 @@ fn roles(text: &str) -> Roles {
     }
 }
 
+/// Whether a frame is of a backward pass. Frames of autograd are also in operators of a forward pass, whose graph it
+/// records.
+pub fn is_backward(frame: &str) -> bool {
+    roles(frame) & BACKWARD != 0
+}
+
 /// What the frames of each stack of a trace say of what is allocated there.
 #[derive(Debug)]
 pub struct StackRoles {

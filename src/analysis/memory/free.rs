@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::least_free;
 use crate::model::MemoryHistory;
-use crate::model::memory::{PoolId, SegmentKind};
+use crate::model::memory::{MemoryPool, PoolId, SegmentKind};
 
 /// Free address ranges of one pool and size class.
 #[derive(Debug, Default)]
@@ -125,6 +125,16 @@ impl<'a> FreeSpaceSweep<'a> {
     /// Free bytes of each pool and size class, as [`Self::free`].
     pub fn each(&self) -> impl Iterator<Item = ((PoolId, SegmentKind), u64)> + '_ {
         self.spaces.keys().map(|&of| (of, self.free(of.0, of.1).0))
+    }
+
+    /// Whether another stream has a free range of so many bytes, which would serve a request if it were of this stream:
+    /// its pool is as private, and of the same size class. Cost: that of [`Self::free`] for each pool.
+    pub fn is_free_in_another_stream(&self, pool: PoolId, kind: SegmentKind, bytes: u64) -> bool {
+        let of = |pool: PoolId| self.history.pools.get(pool.0 as usize).copied().unwrap_or_default();
+        let own = of(pool);
+        let is_twin = |other: MemoryPool| other.stream != own.stream && other.private == own.private;
+        let mut others = self.spaces.keys().filter(|other| other.1 == kind && is_twin(of(other.0)));
+        others.any(|other| self.free(other.0, other.1).1 >= bytes)
     }
 
     /// Number of partly free segments of at least `bytes`. Cost: O(segments + free ranges).

@@ -51,8 +51,12 @@ impl OomHint {
                 bytes(*largest_free)
             ),
             Self::MaxSplit { segments } => format!(
-                "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large \
-                 segments for large requests"
+                "{} of the size of the request or larger with smaller blocks: a limit keeps large segments for large \
+                 requests",
+                match segments {
+                    1 => "There is 1 segment".to_owned(),
+                    n => format!("There are {n} segments"),
+                }
             ),
             Self::GarbageCollection { released } => format!(
                 "{} of unused segments were released by the last attempt, and it still failed: a threshold releases \
@@ -271,6 +275,18 @@ pub fn cards(
     running.map(card).collect()
 }
 
+/// Share of all allocations that come after the last failed request where the program caught the error: what cleans up
+/// after a failure allocates hardly any.
+const WENT_ON: f64 = 0.05;
+
+/// How many allocations came after the last failed request, if the program went on. Cost: O(events).
+pub fn went_on(history: &MemoryHistory) -> Option<u64> {
+    let last = history.ooms.last()?.event as usize;
+    let count = |from: usize| (from..history.events.len()).filter(|&event| history.allocates(event)).count();
+    let (all, after) = (count(0), count(last));
+    (after > 0 && after as f64 >= WENT_ON * all as f64).then_some(after as u64)
+}
+
 /// What all failed requests of a history have in common.
 struct Setting<'a> {
     history: &'a MemoryHistory,
@@ -372,7 +388,9 @@ fn hints(
         let pool = format!("{}, {kind} segments", history.pools.get(pool.0 as usize).copied().unwrap_or_default());
         found.push(OomHint::Elsewhere { free: free_elsewhere, pool, in_pool });
     }
+    // Where what is free would do in one piece, packing it does help.
     if card.cause != OomCause::Fragmentation
+        && !is_scattered
         && card.allocated as f64 >= IN_USE * card.reserved as f64
         && card.reserved > 0
     {

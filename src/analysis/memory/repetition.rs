@@ -10,13 +10,16 @@ use hashbrown::{HashMap, HashSet};
 use super::categories::{StackRoles, passes};
 use super::phase::aligned;
 use crate::analysis::phases::Phase;
-use crate::analysis::steps::{Period, periods, regularity};
+use crate::analysis::steps::{MIN_LENGTH, Period, periods, regularity};
 use crate::model::{MemoryHistory, StackId, Trace};
 use evidence::{Evidence, is_in_forward};
 use rounds::{dips, is_falling, is_level, returns_to_level};
 
 /// Minimum of whole rounds.
 const MIN_ROUNDS: usize = 4;
+/// Fewest allocations of a round, and the share of all that so few must cover.
+const FEWEST: usize = 2;
+const COVERED: f64 = 0.75;
 
 /// Rounds of repeating allocations.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,9 +110,9 @@ pub fn repetition(
     }
     let in_use = |item: usize| history.curves.allocated[allocs[item] as usize] as i64;
     let evidence = Evidence::of(trace, history);
-    let find = |has_size: bool| {
+    let find = |has_size: bool, shortest: usize| {
         let symbols = symbols(history, &allocs, has_size);
-        let found = periods(&symbols, is_cancelled);
+        let found = periods(&symbols, shortest, is_cancelled);
         let mut by_length: Vec<usize> = (0..found.len()).collect();
         by_length.sort_by_key(|&i| found[i].length);
         // By place in the order of preference.
@@ -118,6 +121,9 @@ pub fn repetition(
         let mut has_inner = false;
         for i in by_length {
             let Period { length, share, starts } = &found[i];
+            if *length < MIN_LENGTH && *share < COVERED {
+                continue;
+            }
             let starts = &aligned(&symbols, starts, *length, &in_use);
             // State `event` is the state before the event.
             let boundaries: Vec<u32> = starts.iter().map(|&item| allocs[item]).collect();
@@ -128,22 +134,18 @@ pub fn repetition(
                 continue;
             }
             let is_whole = evidence.is_whole(&boundaries);
-            let layers = if is_falling(history, &boundaries) {
-                Some("live memory falls from round to round")
-            } else if !returns_to_level(history, &boundaries) {
-                Some("most rounds do not return to the level of memory at which they begin")
-            } else if dips(history, &boundaries) {
-                Some("memory falls below their level now and then, where a longer pass ends")
-            } else if !has_inner && is_in_forward(trace, &evidence.common_callers(&boundaries)) {
-                Some("all of them come from one line of a model's forward")
-            } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
-                Some(
-                    "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and more \
-                     allocations follow the last",
-                )
-            } else {
-                None
-            };
+            let layers = of_layers(history, &boundaries).or_else(|| {
+                if !has_inner && is_in_forward(trace, &evidence.common_callers(&boundaries)) {
+                    Some("all of them come from one line of a model's forward")
+                } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
+                    Some(
+                        "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and \
+                         more allocations follow the last",
+                    )
+                } else {
+                    None
+                }
+            });
             let is_certain = is_whole || has_inner || is_level(history, &boundaries);
             has_inner = true;
             if let Some(why) = layers {
@@ -164,15 +166,34 @@ pub fn repetition(
         let lacking = unfit.into_iter().min_by_key(|&(i, _)| i).map_or(NoSteps::NothingRepeats, |(_, lacking)| lacking);
         fit.into_iter().min_by_key(|&(i, _)| i).map(|(_, found)| found).ok_or(lacking)
     };
-    let found = find(false).or_else(|lacking| find(true).map_err(|_| lacking));
-    found.map_err(|lacking| match lacking {
-        _ if is_cancelled() => NoSteps::Cancelled,
-        // What repeats in a step says nothing of steps.
-        lacking => match updates(trace, history) {
-            n @ 1..MIN_ROUNDS => NoSteps::FewUpdates(n),
-            _ => lacking,
-        },
-    })
+    let found = find(false, MIN_LENGTH).or_else(|lacking| find(true, MIN_LENGTH).map_err(|_| lacking));
+    // Where nothing longer repeats, the steps may be of very few allocations.
+    let found = found.or_else(|lacking| match lacking {
+        NoSteps::NothingRepeats => find(false, FEWEST),
+        _ => Err(lacking),
+    });
+    found.map_err(|lacking| if is_cancelled() { NoSteps::Cancelled } else { of_updates(trace, history, lacking) })
+}
+
+/// What is lacking, with what the stacks tell: what repeats in a step says nothing of steps.
+fn of_updates(trace: &Trace, history: &MemoryHistory, lacking: NoSteps) -> NoSteps {
+    match updates(trace, history) {
+        n @ 1..MIN_ROUNDS => NoSteps::FewUpdates(n),
+        _ => lacking,
+    }
+}
+
+/// Why rounds may be layers of one pass, as live memory tells.
+fn of_layers(history: &MemoryHistory, boundaries: &[u32]) -> Option<&'static str> {
+    if is_falling(history, boundaries) {
+        Some("live memory falls from round to round")
+    } else if !returns_to_level(history, boundaries) {
+        Some("most rounds do not return to the level of memory at which they begin")
+    } else if dips(history, boundaries) {
+        Some("memory falls below their level now and then, where a longer pass ends")
+    } else {
+        None
+    }
 }
 
 /// How often an optimizer ran, as the stacks of allocations tell. Passes of one without a backward pass between them

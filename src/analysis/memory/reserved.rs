@@ -1,5 +1,6 @@
 //! Growth of reserved memory and its causes: fragmentation or demand.
 
+mod excess;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -7,6 +8,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::ops::Range;
 
+pub use excess::{Excess, ExcessCause};
 pub use shares::{GrowthShares, shares};
 
 use super::free::FreeSpaceSweep;
@@ -54,6 +56,8 @@ pub struct Growth {
     /// Bytes reserved for neither that nor need: free memory of other pools and kinds could have held the request, the
     /// segment is larger than the request, or no cause is known.
     pub avoidable: u64,
+    /// Of that all that was reserved if a free range of another stream would have held the request.
+    pub of_streams: u64,
 }
 
 impl Growth {
@@ -154,15 +158,14 @@ fn growth_of(history: &MemoryHistory, sweep: &FreeSpaceSweep<'_>, events: Range<
         };
         reserving.map(overlap).sum::<u64>().min(bytes)
     });
-    let scattered = match cause {
-        Cause::Fragmentation | Cause::Demand => placed.min(free.saturating_sub(requested - placed)),
-        Cause::Unexplained | Cause::NoRequest => 0,
-    };
+    let is_known = matches!(cause, Cause::Fragmentation | Cause::Demand);
+    // Where one piece of another stream would have held the request, neither scattered pieces nor need are the cause.
+    let is_of_streams = is_known && sweep.is_free_in_another_stream(pool, kind, requested);
+    let of_streams = if is_of_streams { bytes } else { 0 };
+    let left = if is_known && !is_of_streams { placed } else { 0 };
+    let scattered = left.min(free.saturating_sub(requested - placed));
     let elsewhere: u64 = sweep.each().filter(|other| other.0 != (pool, kind)).map(|other| other.1).sum();
-    let needed = match cause {
-        Cause::Fragmentation | Cause::Demand => (placed - scattered).saturating_sub(elsewhere),
-        Cause::Unexplained | Cause::NoRequest => 0,
-    };
+    let needed = (left - scattered).saturating_sub(elsewhere);
     let events = events.start as u32..events.end as u32;
     Some(Growth {
         events,
@@ -177,6 +180,7 @@ fn growth_of(history: &MemoryHistory, sweep: &FreeSpaceSweep<'_>, events: Range<
         cause,
         scattered,
         avoidable: bytes - scattered - needed,
+        of_streams,
     })
 }
 
@@ -190,7 +194,7 @@ pub struct PinnedRange {
     pub blocks_bytes: u64,
 }
 
-/// The blocks that prevented a request from being served. `None` if no segment is large enough.
+/// The blocks that prevented a request from being served. `None` if no segment with anything free is large enough.
 ///
 /// Cost: that of [`allocator`].
 pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<PinnedRange> {
@@ -218,7 +222,8 @@ fn pins_in(pool: &PoolState, requested: u64) -> Option<PinnedRange> {
             if bytes < requested {
                 break;
             }
-            if best.as_ref().is_none_or(|best| pinned < best.0) {
+            // One that blocks fill is no room that they take.
+            if pinned < bytes && best.as_ref().is_none_or(|best| pinned < best.0) {
                 best = Some((pinned, i, start..end));
             }
             bytes -= segment.parts[start].bytes;

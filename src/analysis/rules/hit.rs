@@ -95,6 +95,9 @@ pub struct Hit {
     pub small_collectives: SmallCollectives,
     /// Of a hit about reserved memory: what of it was never in use at once, in bytes.
     pub unused_bytes: i64,
+    /// The same: what of the device was not for this process when a request failed, in bytes; `None` where the file does
+    /// not tell how much the device has.
+    pub others_bytes: Option<i64>,
     /// Of a hit about the recording itself.
     pub missing: Missing,
     pub no_work: NoWork,
@@ -240,6 +243,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         late: None,
         small_collectives: SmallCollectives::default(),
         unused_bytes: 0,
+        others_bytes: None,
         missing: Missing::default(),
         no_work: NoWork::default(),
         irregular: None,

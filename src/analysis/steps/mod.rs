@@ -25,7 +25,7 @@ pub use self::named::{
     Division, MIN_ANCHORS, Named, PROFILER_STEP, annotations, device_divisions, divisions, is_step_name,
 };
 pub use self::parts::{DevicePart, StepParts, step_parts};
-pub use self::period::{Period, common, periods, regularity};
+pub use self::period::{MIN_LENGTH, Period, common, periods, regularity};
 pub use self::ranges::without_digits;
 use self::scope::launchers;
 pub use self::scope::{Scope, has_several_callers, launchers_on};

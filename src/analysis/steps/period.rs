@@ -15,8 +15,8 @@ pub struct Period {
 
 /// Minimum number of consecutive rounds.
 const MIN_ROUNDS: usize = 3;
-/// Minimum items per round: shorter periods come from inner loops.
-const MIN_LENGTH: usize = 4;
+/// Minimum items per round where other items are about: shorter periods come from inner loops.
+pub const MIN_LENGTH: usize = 4;
 /// Minimum share of items within the rounds, and of those that also occur in the previous round.
 const MIN_SHARE: f64 = 0.5;
 const MIN_REPEATED: f64 = 0.85;
@@ -56,6 +56,7 @@ struct Anchor {
 ///
 /// * `symbols`: a number below the number of items for each item, the same for equal ones, ascending with
 ///   their first places.
+/// * `shortest`: the fewest items of a round, [`MIN_LENGTH`] unless that finds none.
 ///
 /// Layers repeat inside of a step, so several periods may hold: which of them is that of steps is for the caller to
 /// judge.
@@ -64,8 +65,8 @@ struct Anchor {
 /// distances, each weighted with what it covers, the most even item counts, and of such the first. A length explains
 /// an item if the round before has the same, wherever in it: so an odd item now and then moves nothing.
 /// Cost: O(n log n); a few dozen bytes an item.
-pub fn periods(symbols: &[u32], is_cancelled: &dyn Fn() -> bool) -> Vec<Period> {
-    let mut found = candidates(symbols, symbols, 1, is_cancelled).unwrap_or_default();
+pub fn periods(symbols: &[u32], shortest: usize, is_cancelled: &dyn Fn() -> bool) -> Vec<Period> {
+    let mut found = candidates(symbols, symbols, (1, shortest), is_cancelled).unwrap_or_default();
     for width in WIDTHS {
         let is_enough = |candidate: &Candidate| {
             candidate.0 >= ENOUGH_REPEATED && candidate.1 as f64 >= ENOUGH_EXPLAINED * symbols.len() as f64
@@ -73,7 +74,7 @@ pub fn periods(symbols: &[u32], is_cancelled: &dyn Fn() -> bool) -> Vec<Period> 
         if found.iter().any(is_enough) || symbols.len() < 2 * width {
             break;
         }
-        found.extend(candidates(symbols, &grams(symbols, width), width, is_cancelled).unwrap_or_default());
+        found.extend(candidates(symbols, &grams(symbols, width), (width, shortest), is_cancelled).unwrap_or_default());
     }
     if is_cancelled() {
         return Vec::new();
@@ -101,9 +102,15 @@ pub fn periods(symbols: &[u32], is_cancelled: &dyn Fn() -> bool) -> Vec<Period> 
 type Candidate = (f64, usize, Vec<usize>, Anchor);
 
 /// * `marks`: what rounds may begin with: a symbol for each run of `width` items.
-fn candidates(symbols: &[u32], marks: &[u32], width: usize, is_cancelled: &dyn Fn() -> bool) -> Option<Vec<Candidate>> {
+/// * `shortest`: the fewest items of a round.
+fn candidates(
+    symbols: &[u32],
+    marks: &[u32],
+    (width, shortest): (usize, usize),
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Vec<Candidate>> {
     let mut found = Vec::new();
-    for anchor in anchors(marks) {
+    for anchor in anchors(marks, shortest) {
         if is_cancelled() {
             return None;
         }
@@ -153,7 +160,7 @@ fn grams(symbols: &[u32], width: usize) -> Vec<u32> {
 }
 
 /// For each of the commonest distances what best begins a round of that length.
-fn anchors(symbols: &[u32]) -> Vec<Anchor> {
+fn anchors(symbols: &[u32], shortest: usize) -> Vec<Anchor> {
     let mut by_symbol: Vec<u32> = (0..symbols.len() as u32).collect();
     by_symbol.sort_by_key(|&i| symbols[i as usize]);
     let mut all: Vec<Anchor> = Vec::new();
@@ -172,7 +179,7 @@ fn anchors(symbols: &[u32]) -> Vec<Anchor> {
         let even = (0..distances.len()).filter(is_even).count();
         let is_kept = |i: &usize| *i > 0 && about(distances[*i], distances[*i - 1]);
         let kept = (0..distances.len()).filter(|i| is_even(i) || is_kept(i)).count();
-        if length < MIN_LENGTH || (kept as f64) < MIN_EVEN * distances.len() as f64 {
+        if length < shortest || (kept as f64) < MIN_EVEN * distances.len() as f64 {
             continue;
         }
         all.push(Anchor { symbol: symbols[first], length, span: last - first, even, uneven: distances.len() - even });
@@ -258,7 +265,7 @@ fn explained(symbols: &[u32], starts: &[usize]) -> (usize, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::periods;
+    use super::{MIN_LENGTH, periods};
 
     #[test]
     fn what_the_first_step_makes_at_one_place_is_no_rounds() {
@@ -275,7 +282,7 @@ mod tests {
             symbols.extend(vec![buffer; if step == 0 { 13 } else { 1 }]);
             symbols.extend((step >= 23).then_some(leak));
         }
-        let found = periods(&symbols, &|| false);
+        let found = periods(&symbols, MIN_LENGTH, &|| false);
         let starts = &found[0].starts;
         assert_eq!((found[0].length, symbols[starts[0]], starts.len()), (21, 1, 40), "{starts:?}");
     }

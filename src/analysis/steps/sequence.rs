@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::named::annotations;
 use super::ranges::is_in_one_pass;
-use super::{Period, Scope, StepSource, Steps, periods, regularity};
+use super::{MIN_LENGTH, Period, Scope, StepSource, Steps, periods, regularity};
 use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Minimum of whole rounds.
@@ -58,7 +58,7 @@ fn of(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Steps> {
     let symbols = symbols(trace, items);
-    let found = periods(&symbols[..symbols.len().min(MAX_ITEMS)], is_cancelled);
+    let found = periods(&symbols[..symbols.len().min(MAX_ITEMS)], MIN_LENGTH, is_cancelled);
     let shortest = found.iter().map(|period| period.length).min()?;
     let evidence = Evidence::of(trace, scope);
     let named = annotations(trace, scope);

@@ -12,7 +12,7 @@ use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares, shares};
 use crate::analysis::memory::signature::Signatures;
-use crate::analysis::memory::summary::{fullest_state, is_trifle, summary};
+use crate::analysis::memory::summary::{is_trifle, summary};
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::memory::{
@@ -213,15 +213,14 @@ impl Analyzed {
         let named = |&moment: &Moment| Some((Arc::from(moment.to_string()), self.state(moment)?));
         let moments: Vec<(Arc<str>, u32)> = moments.iter().filter_map(named).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
-        let fullest = fullest_state(history);
         let holders = by_place::Places { of_stack: &self.named.of_stack, ..self.holders() };
-        let holder = holders.largest(history, fullest);
+        let most = holders.in_short(history);
         let peak = summary.peak_allocated.map(|peak| peak.state);
         DeviceMemory {
             file: self.file.clone(),
             trace,
             history,
-            headline: headline(&places, history, &summary, holder.as_ref(), found, steps, &self.cards),
+            headline: headline(&places, history, &summary, &most, found, steps, &self.cards),
             device_total: device_total(trace, history),
             // A state has grown from nothing that was recorded.
             reserved_growth: shares(history, &self.growth).filter(|_| !history.is_state_only()),

@@ -295,7 +295,8 @@ mod tests {
     fn parts_that_sum_to_a_whole_have_its_unit() {
         use crate::analysis::memory::reserved::GrowthShares;
         use crate::figures::memory::{Owner, ReservedShares, reserved_shares};
-        let shares = GrowthShares { bytes: 506 << 20, demand: 500 << 20, fragmentation: 6 << 20, other: 0 };
+        let shares =
+            GrowthShares { bytes: 506 << 20, demand: 500 << 20, fragmentation: 6 << 20, ..GrowthShares::default() };
         let row = ReservedShares { owner: Owner::default(), shares, pins: None };
         let table = reserved_shares().table(vec![row], 0);
         let heads = ForPeople::new(&table).unwrap().lines(str::to_owned).remove(0);

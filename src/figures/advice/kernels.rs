@@ -150,19 +150,7 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             ),
             (ALWAYS, "To check, compare with the step time that the program measures itself, without any recorder"),
         ],
-        Rule::MemoryNearlyFull => &[
-            (
-                SCATTERED,
-                "First see why reserved memory grew: most of it is unused, and less of it is reserved where \
-                 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or fewer varying sizes let requests share segments",
-            ),
-            (|case| !SCATTERED(case), "Leave a tenth free: a smaller batch, or lower precision"),
-            (
-                |case| TRAINS(case) && !SCATTERED(case),
-                "Activation checkpointing and sharded optimizer state need less of it",
-            ),
-            (ALWAYS, "To check, look at the peak in the memory view, and by which stacks it is held"),
-        ],
+        Rule::MemoryNearlyFull => NEARLY_FULL,
         _ => &[],
     }
 }
@@ -171,6 +159,23 @@ fn step_lines(rule: Rule) -> &'static [Line] {
 const SCATTERED: Fits = |case| case.is_most(|hit| hit.unused_bytes);
 
 const TF32_ON_GEFORCE: &str = "On GeForce cards TF32 is hardly faster than fp32: measure it, bf16 gains more";
+
+/// For memory that is nearly full.
+const NEARLY_FULL: &[Line] = &[
+    (
+        SCATTERED,
+        "First see why reserved memory grew: most of it is unused, and less of it is reserved where \
+                 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or fewer varying sizes let requests share segments",
+    ),
+    (
+        |case| case.hit.is_some_and(|hit| hit.others_bytes != Some(0)),
+        "See what else runs on the device, with nvidia-smi or lacuna monitor: what other processes hold, this one \
+                 cannot have",
+    ),
+    (|case| !SCATTERED(case), "Leave a tenth free: a smaller batch, or lower precision"),
+    (|case| TRAINS(case) && !SCATTERED(case), "Activation checkpointing and sharded optimizer state need less of it"),
+    (ALWAYS, "To check, look at the peak in the memory view, and by which stacks it is held"),
+];
 
 /// For matrix products in fp32.
 const FP32: &[Line] = &[

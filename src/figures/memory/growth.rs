@@ -2,9 +2,10 @@
 
 use super::{Owned, Owner, holder_frames, owner};
 use crate::analysis::memory::leaks::{FEWEST_STEPS, GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
+use crate::analysis::memory::reserved::ExcessCause;
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::{StepSource, Steps};
-use crate::figures::{Cell, Part, figures, format};
+use crate::figures::{Cell, Part, Word, figures, format};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ pub fn growth() -> Part<MemoryGrowth> {
     }
     let figures = figures! { row: MemoryGrowth;
         with owner();
-        words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
+        words "verdict", "Verdict", 120, Cell::Word(verdict(row.total.verdict)), "What grows, if anything";
         number "steps", "Steps", 60, Cell::Count(row.steps as u64),
             "How many steps there are. They are found in the allocator's events, each from the end of one to the end \
              of the next, and may differ from those of the step times";
@@ -66,11 +67,11 @@ pub fn growth() -> Part<MemoryGrowth> {
             "The step from which live bytes rise, where they were level before; that of the leaks which explain it";
         number "since_step", "Since step", 60,
             Cell::or_empty(row.total.since_step, |step| Cell::Count(step as u64)), "The same, counted from 0";
-        number "peak_bytes_per_step", "Gain of peaks", 100, slope(&row.total, row.total.peak_trend.slope),
+        number "peak_bytes_per_step", "Gain of peaks a step", 120, slope(&row.total, row.total.peak_trend.slope),
             "Slope of the peaks within steps";
-        number "reserved_bytes_per_step", "Gain of reserved", 110, slope(&row.total, row.total.reserved_trend.slope),
+        number "reserved_bytes_per_step", "Gain of reserved a step", 130, slope(&row.total, row.total.reserved_trend.slope),
             "Slope of reserved bytes";
-        number "growth_bytes", "Gain of all memory", 120, gain(&row.total, row.total.growth_bytes),
+        number "growth_bytes", "Gain in all", 100, gain(&row.total, row.total.growth_bytes),
             "Live bytes at the last step less those at the step since which they rise, else at the first judged one";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
             "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in \
@@ -90,6 +91,21 @@ pub fn growth() -> Part<MemoryGrowth> {
         "file rank device verdict steps counted warm_up bytes_per_step since peak_bytes_per_step \
          reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom regularity step_source doubts",
     )
+}
+
+/// What a verdict is called; the worse rank higher.
+fn verdict(verdict: TotalVerdict) -> &'static Word {
+    match verdict {
+        TotalVerdict::Growth => &Word { rank: 5, key: "growth", label: "Grows" },
+        TotalVerdict::Ratchet => &Word { rank: 4, key: "ratchet", label: "Peaks rise" },
+        TotalVerdict::FragmentationGrowth => {
+            &Word { rank: 3, key: "fragmentation_growth", label: "Reserved grows beyond use" }
+        }
+        TotalVerdict::BelowThreshold => &Word { rank: 2, key: "below_threshold", label: "Grows little" },
+        TotalVerdict::Flat => &Word { rank: 0, key: "flat", label: "Level" },
+        TotalVerdict::TooFewSteps => &Word { rank: 1, key: "too_few_steps", label: "Too few steps" },
+        TotalVerdict::IrregularSteps => &Word { rank: 1, key: "irregular_steps", label: "Steps differ or are a guess" },
+    }
 }
 
 /// The growth of all memory as one sentence, without contradiction to the list of leaks.
@@ -130,12 +146,12 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             "Memory between steps stays level, but the peak within steps rises by {}",
             rate(total.peak_trend.slope)
         ),
-        TotalVerdict::FragmentationGrowth if total.has_rising_peaks(&thresholds) => format!(
-            "Memory between steps stays level, but {reserved}: fragmentation, while the peak within steps rises by {}",
-            rate(total.peak_trend.slope)
-        ),
         TotalVerdict::FragmentationGrowth => {
-            format!("Memory between steps stays level, but {reserved}: fragmentation")
+            let peaks = match total.has_rising_peaks(&thresholds) {
+                true => format!(", while the peak within steps rises by {}", rate(total.peak_trend.slope)),
+                false => String::new(),
+            };
+            format!("Memory between steps stays level, but {reserved}{}{peaks}", beyond_need(found))
         }
         TotalVerdict::BelowThreshold => format!(
             "Memory between steps grows by {}, below the threshold of {}",
@@ -156,6 +172,15 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
         TotalVerdict::FragmentationGrowth => growth,
         _ if total.is_reserved_alarm => format!("{growth}; {reserved}"),
         _ => growth,
+    }
+}
+
+/// Why reserved memory grows beyond need, as the end of a sentence.
+fn beyond_need(found: &Leaks) -> &'static str {
+    match found.excess.map(|excess| excess.cause()) {
+        Some(ExcessCause::Streams) => ": what is free belongs to other streams",
+        Some(ExcessCause::Other) => ", and neither need nor fragmentation is most of it",
+        Some(ExcessCause::Blocks | ExcessCause::Segments) | None => ": fragmentation",
     }
 }
 
@@ -212,11 +237,18 @@ fn place_name(one: &GrowingPlace) -> String {
     }
 }
 
+/// What to do about blocks that were freed but await a stream.
+pub const RECORDED_STREAM: &str = "Memory that another stream used is free only once that stream has passed the point \
+    at which it was freed (record_stream): have the stream that allocated it wait for the other (wait_stream) and free it \
+    after that, or keep the host from running further ahead of the device";
+
 /// What the place that grows most without a leak holds, as a sentence; `None` if none does.
 pub fn growing_place(found: &Leaks) -> Option<String> {
     let one = found.growing.first()?;
     let how = match one.blocks {
-        [1, 1] => "one block that grows, so the input or the shape grows".to_owned(),
+        [1, 1] => {
+            "one block that grows: an input or a shape grows, or each step joins it with more (torch.cat)".to_owned()
+        }
         [first, last] if last <= first => {
             format!("{} blocks that grow, so the input or the shape grows", format::count(last.into()))
         }
@@ -225,7 +257,11 @@ pub fn growing_place(found: &Leaks) -> Option<String> {
             format!("{last} blocks instead of {first}")
         }
     };
-    Some(format!("{} holds {} more each step: {how}", place_name(one), format::bytes(one.bytes_per_step)))
+    let awaiting = match one.awaiting {
+        0 => String::new(),
+        bytes => format!(", of which {} were freed but await a stream", format::bytes(bytes as f64)),
+    };
+    Some(format!("{} holds {} more each step: {how}{awaiting}", place_name(one), format::bytes(one.bytes_per_step)))
 }
 
 /// Where what grew is listed, for whatever reason.
@@ -277,17 +313,21 @@ mod tests {
         let trace = Script::default().finish();
         let signatures = Signatures::new(&trace, false);
         let none = || leaks(&trace, history(&trace), &signatures, None, None, &Thresholds::default(), &|| false).1;
-        let of = |blocks| {
+        let awaiting_of = |blocks, awaiting| {
             let place = "main (/me/oom.py:7)".to_owned();
             let signature = SignatureId(3);
-            let growing = vec![GrowingPlace { signature, place, bytes_per_step: 16_777_216.0, blocks }];
+            let growing = vec![GrowingPlace { signature, place, bytes_per_step: 16_777_216.0, blocks, awaiting }];
             let gains = vec![Gain { signature, or: Vec::new(), bytes: 1 << 30, count: 0 }];
             Leaks { growing, gains, ..none() }
         };
+        let of = |blocks| awaiting_of(blocks, 0);
+        let awaiting = growing_place(&awaiting_of([2, 9], 64 << 20)).unwrap();
+        assert!(awaiting.ends_with("9 blocks instead of 2, of which 64.00 MiB were freed but await a stream"));
         assert_eq!(
             no_candidate(&of([1, 1])),
             "No leak candidate, as no block stays, but one block is replaced by a larger one each step. main \
-             (oom.py:7) holds 16.00 MiB more each step: one block that grows, so the input or the shape grows. It is \
+             (oom.py:7) holds 16.00 MiB more each step: one block that grows: an input or a shape grows, or each step joins it with \
+             more (torch.cat). It is \
              listed under \"Grown\""
         );
         assert!(no_candidate(&of([1, 9])).contains("more are allocated each step. main (oom.py:7)"));

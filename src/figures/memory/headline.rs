@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
-use crate::analysis::memory::by_place::Largest;
+use super::{Owned, Owner, Places, caught, growth_sentence, owner, unused_parts, why};
+use crate::analysis::memory::by_place::{Awaiting, Holders, Largest};
 use crate::analysis::memory::leaks::{Leaks, TotalVerdict, capacity};
-use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::oom::{OomCard, went_on};
 use crate::analysis::memory::steps::{NoSteps, Steps};
 use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
 use crate::analysis::totals::Scope;
@@ -72,13 +72,12 @@ pub fn in_short() -> Part<InShort> {
 /// The first thing to know of a device's memory.
 ///
 /// * `places`: of the stacks of `found`.
-/// * `holder`: what holds the most at the peak; at the end where none is known.
 /// * `cards`: of the failed requests.
 pub fn headline(
     places: &Places<'_>,
     history: &MemoryHistory,
     summary: &Summary,
-    holder: Option<&Largest>,
+    holders: &Holders,
     found: &Leaks,
     steps: Option<&Steps>,
     cards: &[OomCard],
@@ -86,7 +85,8 @@ pub fn headline(
     let size = |bytes: u64| format::bytes(bytes as f64);
     let end = size(summary.end_allocated);
     let is_state_only = history.is_state_only();
-    let most = holder.map(|Largest { name, bytes }| (holder_frames(name).replace("; ", " "), size(*bytes)));
+    let most =
+        holders.largest.as_ref().map(|Largest { name, bytes }| (holder_frames(name).replace("; ", " "), size(*bytes)));
     let most_when = |when| most.as_ref().map_or_else(String::new, |(name, bytes)| format!("; {when}: {name} {bytes}"));
     let first = match (summary.peak_allocated, is_state_only) {
         (_, true) => {
@@ -106,10 +106,12 @@ pub fn headline(
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
         let when = if is_state_only { "" } else { "at the end " };
-        let lies = summary.end_unused_parts.as_ref().map(unused_parts).unwrap_or_default();
+        let lies =
+            summary.end_unused_parts.map(|parts| unused_parts(&parts, found.excess.as_ref())).unwrap_or_default();
         others.push(format!("reserved {when}{reserved}, of it unused {unused}{lies}{private}"));
     }
-    let others = capitalized(&others.join("; "));
+    let awaiting = holders.awaiting.as_ref().map(awaiting).unwrap_or_default();
+    let others = format!("{}{awaiting}", capitalized(&others.join("; ")));
     let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
     let is_unjudged = found.total.is_some_and(|total| total.verdict == TotalVerdict::TooFewSteps);
     let gain = gain(places, history, found).filter(|_| is_unjudged && found.growing.is_empty());
@@ -127,6 +129,21 @@ pub fn headline(
         false => join(&[&first, &others, failure, &growth]),
     };
     Headline { text: in_order(&failure), verdict: join(&[&failure, &growth]), beside_failure: in_order(""), severity }
+}
+
+/// What was freed but awaits a stream, as a further sentence: what grows from step to step, and what is reserved and not
+/// unused, counts it.
+fn awaiting(of: &Awaiting) -> String {
+    let size = |bytes: u64| format::bytes(bytes as f64);
+    let when = if of.at_end > 0 { "at the end" } else { "at that peak" };
+    format!(
+        ". Freed blocks that await a stream (record_stream) come on top: with them the peak is {} and the end {}; most are \
+         by {}, {} {when}",
+        size(of.peak),
+        size(of.end),
+        holder_frames(&of.largest.name),
+        size(of.largest.bytes),
+    )
 }
 
 /// Of the host's memory where devices worked and the memory of none was recorded: that it is not what they need.
@@ -282,7 +299,11 @@ fn verdict(history: &MemoryHistory, found: &Leaks, growth: String, cards: &[OomC
                 n => format!("Out of memory {} times, last", format::count(n as u64)),
             };
             let growth = if leak.is_some() || is_alarm { growth } else { String::new() };
-            Verdict { failure: format!("{times}: {}", why(last)), growth, severity: Some(Severity::High) }
+            Verdict {
+                failure: format!("{times}: {}{}", why(last), caught(went_on(history))),
+                growth,
+                severity: Some(Severity::High),
+            }
         }
         None => Verdict { failure: String::new(), growth, severity: leak.max(is_alarm.then_some(Severity::Warn)) },
     }
@@ -291,6 +312,7 @@ fn verdict(history: &MemoryHistory, found: &Leaks, growth: String, cards: &[OomC
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::memory::by_place;
     use crate::analysis::memory::fixture::Script;
     use crate::analysis::memory::leaks::{Confidence, Thresholds, leaks};
     use crate::analysis::memory::signature::Signatures;
@@ -334,10 +356,11 @@ mod tests {
                 confidence: Confidence::Low,
                 caveats: Vec::new(),
                 no_steps: None,
+                excess: None,
             };
             let signatures = Signatures::new(&trace, false);
             let places = Places { trace: &trace, signatures: &signatures, owner: Owner::default() };
-            headline(&places, history, &summary(history), None, &found, None, &[]).text
+            headline(&places, history, &summary(history), &Holders::default(), &found, None, &[]).text
         };
         let freed = of(&[MemoryAction::FreeRequested, MemoryAction::FreeCompleted]);
         assert!(freed.starts_with("Peak unknown, no allocation was recorded; end 0 B"), "{freed}");
@@ -370,13 +393,30 @@ mod tests {
         assert!(!says(&of(timeline, &[-1], true)));
     }
 
+    #[test]
+    fn freed_blocks_that_await_a_stream_are_named_beside_what_is_allocated() {
+        let mut script = Script::default();
+        let [load, prefetch] = ["load (/me/w.py:1)", "prefetch (/me/o.py:5)"].map(|frame| script.stack(&[frame]));
+        script.alloc(1 << 30, 5 << 20, load);
+        script.alloc(2 << 30, 3 << 20, prefetch);
+        script.event(MemoryAction::FreeRequested, 2 << 30, 3 << 20, StackId::default());
+        script.alloc(3 << 30, 1 << 20, load);
+        let text = line(&script.finish());
+        let on_top = "Freed blocks that await a stream (record_stream) come on top: with them the peak is 9.00 MiB and the \
+                      end 9.00 MiB; most are by prefetch (o.py:5), 3.00 MiB at the end";
+        assert!(text.starts_with("Peak 8.00 MiB") && text.contains("End 6.00 MiB") && text.contains(on_top), "{text}");
+    }
+
     /// The line about a trace, as the report has it.
     fn line(trace: &Trace) -> String {
         let (history, signatures) = (&trace.memories[0], Signatures::new(trace, false));
         let lacking = crate::analysis::memory::steps::steps(trace, history, &|| false).err();
         let found = leaks(trace, history, &signatures, None, None, &Thresholds::default(), &|| false).1;
         let places = Places { trace, signatures: &signatures, owner: Owner::default() };
-        headline(&places, history, &summary(history), None, &Leaks { no_steps: lacking, ..found }, None, &[]).text
+        let of_stack = by_place::stack_places(trace, None);
+        let most = by_place::Places { trace, of_stack: &of_stack }.in_short(history);
+        let holders = Holders { largest: None, ..most };
+        headline(&places, history, &summary(history), &holders, &Leaks { no_steps: lacking, ..found }, None, &[]).text
     }
 
     #[test]

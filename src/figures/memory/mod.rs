@@ -28,10 +28,12 @@ pub use comparison::{
     Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, MostChanged, PEAK_ALLOCATED, PEAK_RESERVED,
     compared_amounts, compared_categories, compared_stacks, memory_comparison,
 };
-pub use growth::{GROWN, MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
+pub use growth::{
+    GROWN, MemoryGrowth, RECORDED_STREAM, growing_place, growth, growth_sentence, no_candidate, step_name,
+};
 pub use headline::{Headline, InShort, headline, holder_frames, in_short, private_pools};
 pub use leak_advice::leak_advice;
-pub use oom::{OutOfMemory, oom, raise, why};
+pub use oom::{OutOfMemory, caught, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
 pub use places::{AtPlace, Leak, NoLeak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{
@@ -40,7 +42,7 @@ pub use reserved::{
 };
 pub use summary::{DeviceMemory, memory};
 pub use timeline::{TimelineCategory, timeline_categories};
-pub use unused::{RESERVED_UNUSED, reserved_unused, unused_parts};
+pub use unused::{RESERVED_UNUSED, excess_advice, reserved_unused, unused_parts};
 
 use std::sync::Arc;
 

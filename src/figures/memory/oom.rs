@@ -27,9 +27,10 @@ impl Owned for OutOfMemory<'_> {
 impl OutOfMemory<'_> {
     /// Settings that might have helped, each with the fact that supports it.
     fn advice(&self) -> Vec<String> {
+        let size = |bytes: u64| format::bytes(bytes as f64);
         let sentence = |what: &crate::analysis::memory::oom::OomHint| match what.setting() {
-            "" => what.fact(format::mebibytes),
-            setting => format!("{setting}? {}", what.fact(format::mebibytes)),
+            "" => what.fact(size),
+            setting => format!("{setting}? {}", what.fact(size)),
         };
         raise(self.card).into_iter().chain(self.card.hints.iter().map(sentence)).collect()
     }
@@ -147,8 +148,8 @@ pub fn why(card: &OomCard) -> String {
             let [reached, refused] = card.limit();
             format!(
                 "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the \
-                 system lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then \
-                 {} are free for the request, {} in one range{}",
+                 system lies between {}, which were reserved, and {}, which were not granted. Of the {} that were reserved \
+                 {} were free for the request, at most {} in one range{}",
                 size(device_free),
                 size(requested),
                 size(reached),
@@ -165,6 +166,14 @@ pub fn why(card: &OomCard) -> String {
             size(card.device_total.unwrap_or_default())
         ),
     }
+}
+
+/// That the program caught the error, as a further sentence; empty if it ended.
+///
+/// * `after`: allocations that came later, from [`crate::analysis::memory::oom::went_on`].
+pub fn caught(after: Option<u64>) -> String {
+    let after = after.map(|n| format::of_things(n, "allocation"));
+    after.map_or_else(String::new, |n| format!(". The program caught it and went on: {n} came after it"))
 }
 
 /// Where the unused memory lay that did not serve a request: in ranges that were too small, or in other pools.
@@ -264,7 +273,7 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 fn up_to(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     card.lacking_at_most().map_or_else(String::new, |bytes| {
         format!(
-            ". It lacked at most {}: the limit is not recorded, so neither the exact sum nor its parts are known",
+            ". At most {} were missing: the limit is not recorded, so it is not known how much exactly",
             size(bytes)
         )
     })
@@ -273,4 +282,15 @@ fn up_to(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 /// A part of what was missing; empty where only a range is known.
 fn lacking(card: &OomCard, part: impl Fn(Shortfall) -> u64) -> Cell {
     Cell::or_empty(card.shortfall.map(part), Cell::Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_was_caught_is_told_as_such() {
+        assert_eq!(caught(None), "");
+        assert_eq!(caught(Some(40)), ". The program caught it and went on: 40 allocations came after it");
+    }
 }

@@ -95,6 +95,8 @@ pub fn reserved_shares() -> Part<ReservedShares> {
         number "other_bytes", "+ Other", 90, Cell::Bytes(row.shares.other),
             "Of what grew beyond demand: as much was free in other pools, streams or size classes; segments \
              larger than their requests";
+        number "other_streams_bytes", "of it other streams", 120, Cell::or_empty(Some(row.shares.of_streams).filter(|&bytes| bytes > 0), Cell::Bytes),
+            "Of that what another stream had free in one piece: each stream has a pool of its own";
         words "in_the_way", "In the way", 300, Cell::or_empty(row.pins.clone(), |pins| Cell::Sentences([pins].into())),
             "Where most was reserved although as much was free: the blocks that lay in between, by stack, the largest \
              first";
@@ -114,11 +116,17 @@ pub fn in_the_way(growth: &Growth, held: &[AtPlace<LiveGroup>]) -> String {
     format!("For {} with {} free, in the way: {}", size(growth.requested), size(growth.free), each.join(", "))
 }
 
-/// The shares of the growth of reserved memory, in bytes, under their keys. They sum to `bytes`.
+/// The shares of the growth of reserved memory, in bytes, under their keys. They sum to `bytes`, without what is
+/// a part of `other_bytes`.
 pub fn shares_object(shares: &GrowthShares) -> Object {
-    let GrowthShares { bytes, demand, fragmentation, other } = *shares;
-    let all =
-        [("bytes", bytes), ("demand_bytes", demand), ("fragmentation_bytes", fragmentation), ("other_bytes", other)];
+    let GrowthShares { bytes, demand, fragmentation, other, of_streams } = *shares;
+    let all = [
+        ("bytes", bytes),
+        ("demand_bytes", demand),
+        ("fragmentation_bytes", fragmentation),
+        ("other_bytes", other),
+        ("other_streams_bytes", of_streams),
+    ];
     Object(all.map(|(key, bytes)| (key, Cell::Bytes(bytes))).into())
 }
 
@@ -130,14 +138,18 @@ pub fn shares_object(shares: &GrowthShares) -> Object {
 pub fn shares_sentence(shares: Option<&GrowthShares>, unused: u64, private: Option<PrivatePools>) -> String {
     let size = |bytes: u64| format::bytes(bytes as f64);
     let private = private.map(|pools| private_pools(&pools)).unwrap_or_default();
-    let Some(&GrowthShares { bytes, demand, fragmentation, other }) = shares else {
+    let Some(&GrowthShares { bytes, demand, fragmentation, other, of_streams }) = shares else {
         return format!("Only one moment was recorded: {} are unused then{private}", size(unused));
     };
     if bytes == 0 {
         return format!("Reserved memory did not grow; {} are unused at the end{private}", size(unused));
     }
+    let streams = match of_streams {
+        0 => String::new(),
+        bytes => format!(" (of it {} as only other streams had that free)", size(bytes)),
+    };
     format!(
-        "Reserved grew by {} to its peak: {} demand, {} fragmentation, {} other; {} are unused at the end{private}",
+        "Reserved grew by {} to its peak: {} demand, {} fragmentation, {} other{streams}; {} are unused at the end{private}",
         size(bytes),
         size(demand),
         size(fragmentation),
@@ -152,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_state_of_one_moment_is_not_said_to_have_grown() {
-        let none = GrowthShares { bytes: 0, demand: 0, fragmentation: 0, other: 0 };
+        let none = GrowthShares::default();
         assert_eq!(
             shares_sentence(Some(&none), 1024, None),
             "Reserved memory did not grow; 1.00 KiB are unused at the end"

@@ -115,13 +115,13 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
     Part::new("memory", "Memory", figures)
         .report(
             "file rank device pid source recorded events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
-             start_allocated_bytes end_allocated_bytes end_reserved_bytes end_unused_bytes end_largest_free_bytes \
+             start_allocated_bytes end_allocated_bytes end_awaiting_free_bytes end_reserved_bytes end_unused_bytes end_largest_free_bytes \
              end_pinned_bytes end_private_bytes end_private_unused_bytes fragmentation efficiency device_total_bytes \
              confidence",
         )
         .json(
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
-             end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
+             end_allocated_bytes end_awaiting_free_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
              end_unused_bytes end_largest_free_bytes end_private_bytes end_private_unused_bytes device_total_bytes \
              summary categories reserved_growth oom peak_by_stack live_at_end by_place change_by_place growth \
              outside_pytorch leaks no_leaks gains confidence doubts",
@@ -155,6 +155,10 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "Allocated before the recording";
         number "end_allocated_bytes", "Allocated at end", 120, Cell::Bytes(row.summary.end_allocated),
             "Allocated when the recording ended";
+        number "end_awaiting_free_bytes", "Awaiting a stream at end", 150,
+            Cell::Bytes(row.summary.end_active.saturating_sub(row.summary.end_allocated)),
+            "Freed by the program when the recording ended, but another stream might still use it: reserved is what is \
+             allocated, this and what is unused";
         number "end_reserved_bytes", "Reserved at end", 120, row.reserved(row.summary.end_reserved),
             "Reserved when the recording ended";
         number "end_unused_bytes", "Unused at end", 110, row.reserved(row.summary.end_unused()),

@@ -2,6 +2,7 @@
 
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::Thresholds;
+use crate::analysis::memory::reserved::{Excess, ExcessCause};
 use crate::analysis::memory::unused::{Unused, UnusedOver};
 use crate::figures::format;
 use crate::model::Severity;
@@ -65,12 +66,47 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
     })
 }
 
+/// What to do where what is reserved grows beyond need.
+///
+/// * `excess`: `None` if its cause is not known.
+pub fn excess_advice(excess: Option<&Excess>) -> String {
+    let is_expandable = excess.is_some_and(|excess| excess.is_expandable);
+    let or_expandable = if is_expandable { "" } else { "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, " };
+    match excess.map(Excess::cause) {
+        Some(ExcessCause::Streams) => {
+            "Each stream has a pool of blocks of its own, and what is free there serves no other stream. Use the same few \
+             streams again instead of new ones: make them once, before the loop. Settings of the allocator do not change \
+             that; torch.cuda.empty_cache() gives back what streams that are done left"
+                .to_owned()
+        }
+        Some(ExcessCause::Segments) => format!(
+            "Segments that earlier requests left do not fit later ones, though no block is in them: {or_expandable}fewer \
+             sizes (pad or bucket inputs), or buffers made once at their largest size avoid it"
+        ),
+        Some(ExcessCause::Other) => {
+            "Look at each growth of reserved memory, under \"Reserved and out of memory\": segments larger than their \
+             requests, private pools and size classes are most of it"
+                .to_owned()
+        }
+        Some(ExcessCause::Blocks) | None => format!(
+            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments reserved. \
+             {or_expandable}sizes rounded to few values, or allocating what stays first avoids it"
+        ),
+    }
+}
+
 /// Where much that is unused lies, in brackets; empty where it is not much.
-pub fn unused_parts(of: &Unused) -> String {
+///
+/// * `excess`: why what is reserved grew beyond need, if it did.
+pub fn unused_parts(of: &Unused, excess: Option<&Excess>) -> String {
+    let empty = match excess.map(Excess::cause) {
+        Some(ExcessCause::Streams) => "in segments without blocks, each for requests of its own stream alone",
+        _ => "in segments without blocks, kept for the next peak",
+    };
     let parts = [
-        (of.empty, "in segments without blocks, kept for the next peak"),
+        (of.empty, empty),
         (of.pinned, "in partly used segments"),
-        (of.other, "in expandable segments and behind blocks"),
+        (of.other, "in expandable segments, or in rests behind blocks that are too small to use"),
     ];
     let named: Vec<(u64, &str)> = parts.into_iter().filter(|part| of.is_much() && part.0 > 0).collect();
     match named.as_slice() {
@@ -88,7 +124,7 @@ fn parts(of: &Unused) -> String {
     let parts = [
         (of.empty, "in segments without blocks"),
         (of.pinned, "in partly used segments"),
-        (of.other, "in expandable segments and behind blocks"),
+        (of.other, "in expandable segments, or in rests behind blocks that are too small to use"),
     ];
     let named = parts.into_iter().filter(|part| part.0 > 0);
     named.map(|(bytes, what)| format!("{} {what}", format::bytes(bytes as f64))).collect::<Vec<_>>().join(", ")
@@ -97,6 +133,7 @@ fn parts(of: &Unused) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::memory::reserved::GrowthShares;
 
     const MB: u64 = 1_000_000;
 
@@ -104,6 +141,23 @@ mod tests {
     fn state(pinned: u64, empty: u64) -> Unused {
         let [pinned, empty] = [pinned * MB, empty * MB];
         Unused { reserved: 1000 * MB, used: 1000 * MB - pinned - empty, pinned, empty, ..Unused::default() }
+    }
+
+    #[test]
+    fn advice_about_growth_beyond_need_is_of_its_cause() {
+        let of = |fragmentation: u64, of_streams: u64, unused: Unused, is_expandable: bool| {
+            let shares = GrowthShares { bytes: 9, fragmentation, other: of_streams + 1, of_streams, demand: 0 };
+            excess_advice(Some(&Excess { shares, unused, is_expandable }))
+        };
+        let sets = |text: &str| text.contains("expandable_segments:True");
+        let streams = of(1, 8, state(0, 900), false);
+        assert!(streams.contains("Use the same few streams again") && !sets(&streams), "{streams}");
+        let segments = of(8, 1, state(100, 800), false);
+        assert!(segments.starts_with("Segments that earlier requests left") && sets(&segments), "{segments}");
+        assert!(!sets(&of(8, 1, state(100, 800), true)), "they are expandable");
+        let blocks = of(8, 1, state(800, 100), false);
+        assert!(blocks.contains("blocks that stay between requests") && sets(&blocks), "{blocks}");
+        assert!(of(0, 0, state(0, 900), false).contains("segments larger than their requests"));
     }
 
     fn found(peak: Unused, end: Unused, has_history: bool) -> Option<Finding> {
@@ -142,11 +196,15 @@ mod tests {
 
     #[test]
     fn much_that_is_unused_is_said_wherever_it_lies() {
-        assert_eq!(unused_parts(&state(100, 140)), "", "24 %");
+        assert_eq!(unused_parts(&state(100, 140), None), "", "24 %");
         assert_eq!(
-            unused_parts(&state(100, 400)),
+            unused_parts(&state(100, 400), None),
             " (381.47 MiB in segments without blocks, kept for the next peak; 95.37 MiB in partly used segments)"
         );
-        assert_eq!(unused_parts(&state(400, 0)), " (all in partly used segments)");
+        assert_eq!(unused_parts(&state(400, 0), None), " (all in partly used segments)");
+        let shares = GrowthShares { bytes: 9, demand: 1, other: 8, of_streams: 8, fragmentation: 0 };
+        let streams = Excess { shares, unused: state(0, 400), is_expandable: false };
+        let of_streams = " (all in segments without blocks, each for requests of its own stream alone)";
+        assert_eq!(unused_parts(&state(0, 400), Some(&streams)), of_streams);
     }
 }

@@ -134,9 +134,10 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         Rule::MemoryNearlyFull => {
             let [reserved, total, used] =
                 [hit.amount, hit.of, hit.amount - hit.unused_bytes].map(|bytes| format::bytes(bytes as f64));
+            let (whose, others) = not_for_the_process(hit.others_bytes);
             format!(
-                "{device}: {share} of the memory is reserved at the peak, {reserved} of {total}; at most {used} of it were in \
-                 use at once"
+                "{device}: {share} of {whose} is reserved at the peak, {reserved} of {total}; at most {used} of it were in \
+                 use at once{others}"
             )
         }
         Rule::IncompleteRecording => {
@@ -144,6 +145,22 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         }
         Rule::NoDeviceWork => no_work(&hit.no_work),
         _ => String::new(),
+    }
+}
+
+/// What memory it is that is nearly full, and what is said of the rest of the device.
+fn not_for_the_process(others_bytes: Option<i64>) -> (&'static str, String) {
+    const OF_PROCESS: &str = "the memory that this process could have";
+    match others_bytes {
+        Some(0) => ("the memory", String::new()),
+        Some(bytes) => {
+            let bytes = format::bytes(bytes as f64);
+            (OF_PROCESS, format!("; {bytes} of the device belonged to other processes or libraries"))
+        }
+        None => (
+            OF_PROCESS,
+            ". The file does not tell how much the device has: other processes may hold the rest of it".to_owned(),
+        ),
     }
 }
 

@@ -103,9 +103,16 @@ impl Analysis for InWords {
         let found = &known.found;
         let places = Places { trace: of.trace(), signatures: &found.signatures, owner: Owner::default() };
         let steps = (*found.steps).as_ref();
-        let holder = known.holder.as_ref();
         Some(Words {
-            headline: headline(&places, of.history(), &known.summary, holder, &found.leaks, steps, &known.cards),
+            headline: headline(
+                &places,
+                of.history(),
+                &known.summary,
+                &known.holders,
+                &found.leaks,
+                steps,
+                &known.cards,
+            ),
             failure: known.cards.last().map(why),
         })
     }

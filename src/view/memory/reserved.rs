@@ -288,7 +288,7 @@ fn card_ui(
 ) -> egui::Response {
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
-    let finding = findings::out_of_memory(card, "", 1, None, None);
+    let finding = findings::out_of_memory(card, "", 1, None, None, None);
     let text = format!("Out of memory: {} requested", bytes(card.requested));
     let color = tokens.severity[finding.severity as usize];
     let head = prose_ui(ui, &text, |text| text.strong().color(color));

@@ -11,6 +11,8 @@ use crate::model::MemoryHistory;
 
 /// Kendall's tau from which a buffer counts as growing: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;
+/// Share of the growth of all memory from which one place explains it.
+const NEARLY_ALL: f64 = 0.9;
 
 /// Parameters for classifying the signatures of one history.
 #[derive(Clone, Copy, Debug)]
@@ -96,47 +98,104 @@ impl Criteria<'_> {
             return explain(Verdict::WarmUpCache);
         }
         // A late rise is judged by itself, else all judged steps.
+        let repeated = |first| self.comes_back(blocks, first).max(self.comes_back(blocks, 0));
         let late = onset(&counted).and_then(|from| {
-            let judged = self.judge(blocks, &counted[from..], boundaries[from])?;
+            let judged = self.judge(blocks, &counted[from..], boundaries[from], repeated(boundaries[from]))?;
             judged.is_leak.then_some((judged, from))
         });
-        let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up)?, 0)));
-        let mut grows = |rate| {
-            let counts = Series::new(blocks, |_| 1);
-            let blocks = [warm_up, n_steps].map(|boundary| counts.at(boundary) as u32);
-            found.growing.push(GrowingPlace { signature, place: String::new(), bytes_per_step: rate, blocks });
+        let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up, repeated(warm_up))?, 0)));
+        let Some((judged, from)) = found_growth else {
+            found.growing.extend(self.of_few_steps(&counted).map(|rate| self.grows(blocks, warm_up, rate)));
+            return;
         };
-        let Some((Judged { trend, survivors, rate, is_leak, is_steady, verdict }, from)) = found_growth else {
-            return self.of_few_steps(&counted).into_iter().for_each(grows);
-        };
-        if !is_leak {
-            if is_steady {
-                grows(rate);
-            }
-            return verdict.into_iter().for_each(explain);
+        if judged.is_leak {
+            let since = (from > 0).then(|| boundaries[from]);
+            found.candidates.push(self.candidate(blocks, since, counted[whole] - counted[from], &judged));
+            return;
         }
-        let growth = counted[whole] - counted[from];
-        let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
-        found.candidates.push(LeakCandidate {
-            signature,
-            bytes_per_step: rate,
-            since_step: (from > 0).then(|| boundaries[from]),
+        judged.verdict.into_iter().for_each(explain);
+        found.growing.extend(judged.is_steady.then(|| self.grows(blocks, warm_up, judged.rate)));
+    }
+
+    fn grows(&self, blocks: &[Crossing], first: usize, bytes_per_step: f64) -> GrowingPlace {
+        let counts = Series::new(blocks, |_| 1);
+        let counts = [first, self.n_steps].map(|boundary| counts.at(boundary) as u32);
+        let is_freed = |block: &Crossing| self.history.allocations.freed[block.id.idx()] <= self.until;
+        let awaiting = blocks.iter().filter(|block| block.end as usize > self.n_steps && is_freed(block));
+        GrowingPlace {
+            signature: blocks[0].signature,
+            place: String::new(),
+            bytes_per_step,
+            blocks: counts,
+            awaiting: awaiting.map(|block| self.bytes(block)).sum(),
+        }
+    }
+
+    fn candidate(&self, blocks: &[Crossing], since_step: Option<usize>, growth: i64, judged: &Judged) -> LeakCandidate {
+        let counts = Series::new(blocks, |_| 1).dense(self.n_steps + 1);
+        LeakCandidate {
+            signature: blocks[0].signature,
+            bytes_per_step: judged.rate,
+            since_step,
             slope_share: 0.0,
             growth_bytes: growth,
-            live_bytes,
+            live_bytes: Series::new(blocks, |block| self.bytes(block)).dense(self.n_steps + 1),
             live_count: counts.into_iter().map(|count| count as u32).collect(),
-            monotonic: trend.monotonic,
-            r2: trend.r2,
-            survivors: survivors.count,
-            survivor_steps: survivors.steps,
-            severity: thresholds.severity(growth),
+            monotonic: judged.trend.monotonic,
+            r2: judged.trend.r2,
+            survivors: judged.survivors.count,
+            survivor_steps: judged.survivors.steps,
+            severity: self.thresholds.severity(growth),
             score: 0.0,
             evidence: LeakEvidence::default(),
-        });
+        }
+    }
+
+    /// Names the place that has nearly all of the growth of all memory, where that rises and no place leaks by the
+    /// number and distances of its steps alone. It leaks if blocks of [`Thresholds::min_repeated_steps`] are kept.
+    ///
+    /// * `since`: the boundary from which all memory grows, by `growth` bytes.
+    /// * Cost: O(m) for m blocks that are live at a boundary.
+    pub fn name_most(&self, crossings: &[Crossing], since: usize, growth: i64, found: &mut Leaks) {
+        let is_live = |block: &Crossing, boundary: usize| {
+            i64::from((block.first as usize..block.end as usize).contains(&boundary))
+        };
+        let gain = |block: &Crossing| self.bytes(block) * (is_live(block, self.n_steps) - is_live(block, since));
+        let of_place = |blocks: &[Crossing]| blocks.iter().map(gain).sum::<i64>();
+        let places = crossings.chunk_by(|a, b| a.signature == b.signature);
+        let Some(most) = places.max_by_key(|blocks| of_place(blocks)) else { return };
+        let (gained, signature) = (of_place(most), most[0].signature);
+        if (gained as f64) < NEARLY_ALL * growth as f64 || found.growing.iter().any(|one| one.signature == signature) {
+            return;
+        }
+        let live = Series::new(most, |block| self.bytes(block)).dense(self.n_steps + 1);
+        let counted: Vec<i64> = self.failures.completed(since, &live).into_iter().map(|at| live[at]).collect();
+        let (trend, survivors) = (trend(&counted), self.survivors(most, since));
+        let rate = gained as f64 / (counted.len() - 1).max(1) as f64;
+        let is_leak = survivors.kept >= self.thresholds.min_kept
+            && survivors.kept_steps >= self.thresholds.min_repeated_steps
+            && trend.tau >= self.thresholds.min_seldom_tau;
+        if !is_leak {
+            return found.growing.push(self.grows(most, since, rate));
+        }
+        found.explained.retain(|one| one.signature != signature);
+        let judged = Judged { trend, survivors, rate, is_leak, is_steady: false, verdict: None };
+        found.candidates.push(self.candidate(most, (since > self.warm_up).then_some(since), gained, &judged));
+    }
+
+    /// How often what was requested comes back from the boundary `first` on: the allocator may round one block up by more
+    /// than the next.
+    fn comes_back(&self, blocks: &[Crossing], first: usize) -> usize {
+        let requested = Series::new(blocks, |block| self.history.allocations.requested[block.id.idx()] as i64);
+        let requested = requested.dense(self.n_steps + 1);
+        let counted = self.failures.completed(first, &requested).into_iter().map(|at| requested[at]);
+        comes_back(&counted.collect::<Vec<_>>())
     }
 
     /// Judges the growth at the boundaries from `first` on; `None` if it rises in too few steps.
-    fn judge(&self, blocks: &[Crossing], counted: &[i64], first: usize) -> Option<Judged> {
+    ///
+    /// * `repeated`: how often it comes back, the warm-up included.
+    fn judge(&self, blocks: &[Crossing], counted: &[i64], first: usize, repeated: usize) -> Option<Judged> {
         let Self { least, thresholds, .. } = *self;
         let n = counted.len() - 1;
         let rises = counted.windows(2).filter(|pair| pair[1] > pair[0]).count();
@@ -144,7 +203,7 @@ impl Criteria<'_> {
         let survivors = self.survivors(blocks, first);
         // What the last of these steps kept cannot have outlived another.
         let is_repeated = survivors.kept_steps.saturating_add(1) >= thresholds.min_repeated_steps
-            && comes_back(counted) >= thresholds.min_repeated_steps;
+            && repeated >= thresholds.min_repeated_steps;
         let is_seldom = is_repeated || survivors.kept_steps >= thresholds.min_seldom_steps;
         let is_seen_twice = rises >= 2 && survivors.kept_steps >= 2;
         if n < thresholds.min_steps || !(is_most_rising || is_seldom || is_seen_twice) {

@@ -10,7 +10,8 @@
 //!   leak of four steps would have left that range. Those of the warm-up count if they are as level: nothing had to settle;
 //! * ten or more say either by a tau of two thirds, which chance reaches in one of two hundred cases;
 //! * growth in some steps only counts from six such steps on, or four if it comes back ([`comes_back`]): the same
-//!   number of bytes at even distances.
+//!   number of bytes, as requested, at even distances, those of the warm-up included; or if it is nearly all that
+//!   all memory grows by.
 //!
 //! So an equal gain in each of five steps is enough where ten noisy ones may not be. Peaks and reserved memory need ten
 //! in any case: an allocator's caches only rise while they fill. So does an alarm that rests on total memory alone.

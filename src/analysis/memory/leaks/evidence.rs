@@ -33,8 +33,10 @@ pub struct LeakEvidence {
     /// Number of blocks of the same signature that were freed while the program went on, and that were allocated.
     pub freed: u64,
     pub allocated: u64,
-    /// Number of blocks that outlived their step and were freed when the program ended.
+    /// Number of blocks of the same signature that were freed once no more is allocated than in a step.
     pub freed_at_end: u64,
+    /// Number of blocks that the program freed, but that still await a stream at the end of the recording.
+    pub awaiting: u64,
 }
 
 /// Signature without a candidate.
@@ -42,7 +44,7 @@ const NONE: u32 = u32::MAX;
 
 /// Collects the evidence for each candidate.
 ///
-/// * `until`: the state after which what is freed is freed as the program ends.
+/// * `until`: the state after which what is freed is freed as the recording ends.
 ///
 /// Cost: O(blocks + stacks).
 pub fn gather(
@@ -58,7 +60,7 @@ pub fn gather(
         let first = crossings.partition_point(|block| block.signature < candidate.signature);
         let blocks = crossings[first..].iter().take_while(|block| block.signature == candidate.signature);
         let survives = |block: &&Crossing| block.survives(found.warm_up, steps.len(), thresholds.survivor_delay);
-        candidate.evidence = of_survivors(history, until, &blocks.filter(survives).copied().collect::<Vec<_>>());
+        candidate.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
     }
     let mut candidate_of = vec![NONE; signatures.len()];
     for (candidate, i) in found.candidates.iter().zip(0..) {
@@ -70,6 +72,9 @@ pub fn gather(
         let index = candidate_of[signatures.of(all.stack[id.idx()]).0 as usize];
         let Some(candidate) = found.candidates.get_mut(index as usize) else { continue };
         candidate.evidence.allocated += 1;
+        let (freed_in, end) = (all.freed[id.idx()], all.end[id.idx()]);
+        candidate.evidence.freed_at_end += u64::from((until + 1..history.last_state() + 1).contains(&end));
+        candidate.evidence.awaiting += u64::from(freed_in < end && end > history.last_state());
         if let Some(stack) = freed_by(history, id).filter(|_| all.end[id.idx()] <= until) {
             candidate.evidence.freed += 1;
             freed.push((index, stack));
@@ -94,13 +99,10 @@ fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
     is_its.then(|| history.events.stack[event])
 }
 
-fn of_survivors(history: &MemoryHistory, until: u32, survivors: &[Crossing]) -> LeakEvidence {
-    let ends = until + 1..history.last_state() + 1;
+fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> LeakEvidence {
     let mut evidence = LeakEvidence {
         first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
         last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
-        freed_at_end: survivors.iter().filter(|block| ends.contains(&history.allocations.end[block.id.idx()])).count()
-            as u64,
         ..LeakEvidence::default()
     };
     let n_examples = survivors.len().min(MAX_EXAMPLES);

@@ -10,6 +10,8 @@ mod gains;
 #[cfg(test)]
 mod planted;
 mod rise;
+#[cfg(test)]
+mod seldom;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ pub use total::{Room, Total, TotalVerdict};
 
 use hashbrown::HashSet;
 
+use super::reserved::Excess;
 use super::signature::{SignatureId, Signatures};
 use super::steps::{NoSteps, Steps};
 use crate::model::{MemoryHistory, Severity, Trace};
@@ -191,6 +194,8 @@ pub struct GrowingPlace {
     pub bytes_per_step: f64,
     /// Number of blocks at the first boundary after the warm-up, and at the last.
     pub blocks: [u32; 2],
+    /// Of those at the last boundary the bytes that the program had freed, but that awaited a stream.
+    pub awaiting: i64,
 }
 
 /// Result of the leak analysis of one history.
@@ -218,6 +223,15 @@ pub struct Leaks {
     pub caveats: Vec<String>,
     /// What is lacking for steps, if there are none and the search for them told.
     pub no_steps: Option<NoSteps>,
+    /// Why what is reserved grows beyond what is in use, where it does and the caller asked.
+    pub excess: Option<Excess>,
+}
+
+impl Leaks {
+    /// Whether what is reserved grows, and not by what is in use alone.
+    pub fn has_excess(&self) -> bool {
+        self.total.is_some_and(|total| total.is_reserved_alarm || total.verdict == TotalVerdict::FragmentationGrowth)
+    }
 }
 
 /// Finds the signatures whose live memory grows from step to step.
@@ -306,6 +320,7 @@ fn find_growth(
         confidence: Confidence::High,
         caveats: Vec::new(),
         no_steps: None,
+        excess: None,
     };
     if let Some(steps) = steps {
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
@@ -326,6 +341,9 @@ fn find_growth(
         }
         if total.rises(thresholds) && ended.iter().any(|&bytes| bytes > 0) {
             total = total::total(history, steps, warm_up, &failures, &ended, thresholds);
+        }
+        if total.rises(thresholds) && found.candidates.is_empty() {
+            criteria.name_most(&crossings, total.since_step.unwrap_or(warm_up), total.growth_bytes, &mut found);
         }
         losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);

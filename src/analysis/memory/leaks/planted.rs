@@ -43,6 +43,30 @@ fn a_late_leak_has_its_own_rate_and_first_step() {
 }
 
 #[test]
+fn peaks_and_reserved_memory_are_judged_over_the_steps_of_a_late_leak() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 100 * MIB, StackId(0));
+    script.alloc(0, 60 * MIB, StackId(0));
+    let place = script.stack(&[PLACE]);
+    for step in 0..24 {
+        let start = script.now();
+        script.alloc(60 * MIB, 30 * MIB, StackId(0));
+        if step >= 14 {
+            let addr = (1 + step) << 40;
+            script.event(SegmentAlloc, addr, 8 * MIB, StackId(0));
+            script.alloc(addr, 8 * MIB, place);
+        }
+        script.free(60 * MIB, 30 * MIB);
+        let end = script.now();
+        script.annotate(&format!("ProfilerStep#{step}"), start, end);
+    }
+    let total = find(&script.finish(), None).total.unwrap();
+    let slopes = [total.trend, total.peak_trend, total.reserved_trend].map(|trend| trend.slope as u64);
+    assert_eq!((total.since_step, total.growth_bytes), (Some(14), 10 * 8 * MIB as i64));
+    assert_eq!(slopes, [8 * MIB; 3]);
+}
+
+#[test]
 fn two_steps_at_the_end_are_no_leak() {
     let found = find(&keeping(60, |step| if step >= 58 { 9 * MIB } else { 0 }), Some(4 << 30));
     assert_eq!((found.candidates.len(), found.total.unwrap().is_alarm), (0, false));

@@ -201,7 +201,7 @@ fn growth_that_ended_is_no_growth_of_all_memory_whatever_the_last_step_keeps() {
 fn small_or_rare_growth_is_not_a_leak() {
     let trace = training(40, |training| {
         training.keep(1024, "scalar (metrics.py:1)");
-        if training.step.is_multiple_of(10) {
+        if training.step.is_multiple_of(14) {
             training.keep(16 * MIB, "checkpoint (save.py:1)");
         }
     });

@@ -78,21 +78,6 @@ impl Room {
     }
 }
 
-impl TotalVerdict {
-    /// Machine name.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Growth => "growth",
-            Self::Ratchet => "ratchet",
-            Self::FragmentationGrowth => "fragmentation_growth",
-            Self::BelowThreshold => "below_threshold",
-            Self::Flat => "flat",
-            Self::TooFewSteps => "too_few_steps",
-            Self::IrregularSteps => "irregular_steps",
-        }
-    }
-}
-
 /// Total memory of a history at the step boundaries after the warm-up. Trends are in bytes per step; where live memory
 /// has become level, those of what became level with it are of the steps since then.
 ///
@@ -160,11 +145,7 @@ pub fn total(
     let counted = failures.completed(warm_up, &live);
     let of = |all: &[i64]| -> Vec<i64> { counted.iter().map(|&boundary| all[boundary]).collect() };
     let (live, reserved) = (of(&live), of(&at_all(&curves.reserved)));
-    let peak = |pair: &[usize]| {
-        let states = steps.boundaries[pair[1] - 1]..steps.boundaries[pair[1]] + 1;
-        curves.active[curves.peak(states) as usize] as i64 - ended[pair[1]]
-    };
-    let peaks: Vec<i64> = counted.windows(2).map(peak).collect();
+    let peaks = peaks(history, steps, &counted, ended);
     let (mut highest, mut seen) = (0, 0);
     let excess = counted.iter().zip(&reserved).map(|(&boundary, &reserved)| {
         let state = steps.boundaries[boundary] as usize + 1;
@@ -178,7 +159,7 @@ pub fn total(
     let level_from = rise.level_since.unwrap_or_default();
     let settled = |series: &[i64]| match rise.level_since {
         Some(point) if is_level_from(series, point) => trend(&series[point.min(series.len())..]),
-        _ => trend(series),
+        _ => trend(&series[rise.from.min(series.len())..]),
     };
     Total {
         trend: if rise.level_since.is_some() { settled(&live) } else { rise.trend },
@@ -202,6 +183,16 @@ pub fn total(
         is_level: is_level_throughout || is_level(&live[level_from..], least),
         is_certain: is_certain(&live[rise.from..], &rise.trend),
     }
+}
+
+/// The peak of live bytes within each step that counts, by the boundaries at its ends, less what ended.
+fn peaks(history: &MemoryHistory, steps: &Steps, counted: &[usize], ended: &[i64]) -> Vec<i64> {
+    let curves = &history.curves;
+    let peak = |pair: &[usize]| {
+        let states = steps.boundaries[pair[1] - 1]..steps.boundaries[pair[1]] + 1;
+        curves.active[curves.peak(states) as usize] as i64 - ended[pair[1]]
+    };
+    counted.windows(2).map(peak).collect()
 }
 
 fn gain(series: &[i64]) -> i64 {
@@ -252,7 +243,8 @@ impl Total {
         self.has_rising_peaks(thresholds) && self.peak_trend.slope >= 1.5 * self.trend.slope
     }
 
-    /// Judges live bytes over the steps of the leaks that explain most of their growth: one leak has one first step.
+    /// Judges live bytes, their peaks and what is reserved over the steps of the leaks that explain most of their growth:
+    /// one leak has one first step.
     ///
     /// * `since`: the first step in which they grow; `None` for the first that counts, which is `from`.
     pub fn begin_with(
@@ -263,11 +255,16 @@ impl Total {
         from: usize,
         since: Option<usize>,
     ) {
-        let live = steps.boundaries.iter().map(|&state| history.curves.active[state as usize] as i64);
-        let live: Vec<i64> = live.collect();
-        let counted = failures.completed(since.unwrap_or(from), &live);
-        let counted: Vec<i64> = counted.into_iter().map(|boundary| live[boundary]).collect();
+        let at_all = |curve: &[u64]| -> Vec<i64> {
+            steps.boundaries.iter().map(|&state| curve[state as usize] as i64).collect()
+        };
+        let live = at_all(&history.curves.active);
+        let boundaries = failures.completed(since.unwrap_or(from), &live);
+        let of = |all: &[i64]| -> Vec<i64> { boundaries.iter().map(|&boundary| all[boundary]).collect() };
+        let counted = of(&live);
         (self.trend, self.since_step, self.growth_bytes) = (trend(&counted), since, gain(&counted));
+        self.peak_trend = trend(&peaks(history, steps, &boundaries, &vec![0; live.len()]));
+        self.reserved_trend = trend(&of(&at_all(&history.curves.reserved)));
         self.is_certain = is_certain(&counted, &self.trend);
     }
 

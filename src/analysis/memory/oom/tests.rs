@@ -68,6 +68,36 @@ fn no_setting_helps_if_all_memory_is_in_use() {
     assert_eq!(card.hints, [OomHint::InUse { share: 1.0 }]);
 }
 
+#[test]
+fn a_program_that_allocates_on_has_caught_the_error() {
+    let after = |n: u64| {
+        let mut script = Script::default();
+        script.event(SegmentAlloc, 0, 1 << 30, StackId(0));
+        (0..100).for_each(|block| _ = script.alloc(block << 20, MIB, StackId(0)));
+        script.oom(1 << 40, None);
+        script.event(SegmentFree, 1 << 40, MIB, StackId(0));
+        (200..200 + n).for_each(|block| _ = script.alloc(block << 20, MIB, StackId(0)));
+        let trace = script.finish();
+        went_on(history(&trace))
+    };
+    assert_eq!([0, 3, 40].map(after), [None, None, Some(40)]);
+    assert_eq!(went_on(history(&Script::default().finish())), None);
+}
+
+#[test]
+fn where_what_is_free_would_do_in_one_piece_it_is_not_said_that_packing_does_not_help() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 200 * MIB, StackId(0));
+    (0..20).for_each(|block| _ = script.alloc(block * 10 * MIB, 10 * MIB, StackId(0)));
+    [3, 9].into_iter().for_each(|block| _ = script.free(block * 10 * MIB, 10 * MIB));
+    script.oom(12 * MIB, Some(1 << 30));
+    let card = card_of(script, None);
+    assert_eq!((card.cause, card.free, card.largest_free), (OomCause::Limit, 20 * MIB, 10 * MIB));
+    assert_eq!(advice(&card), ["expandable_segments:True", "max_split_size_mb"]);
+    let fact = card.hints[1].fact(|bytes| bytes.to_string());
+    assert!(fact.starts_with("There is 1 segment of the size of the request or larger"), "{fact}");
+}
+
 /// Memory of another stream or pool does not serve a request, however large its free ranges.
 #[test]
 fn only_memory_that_can_serve_the_request_counts() {

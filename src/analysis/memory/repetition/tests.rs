@@ -271,6 +271,22 @@ fn steps_with_an_optimizer_late_leaks_and_evaluations_are_all_found() {
 }
 
 #[test]
+fn steps_may_be_of_two_allocations_where_nothing_longer_repeats() {
+    let mut script = Script::default();
+    for block in 0..10 {
+        let stack = script.stack(&["load (weights.py:12)"]);
+        script.alloc((1 + block) << 30, 1 << 20, stack);
+    }
+    for _ in 0..40 {
+        touch(&mut script, "op (loop.py:50)", 64 << 20);
+        touch(&mut script, "log (loop.py:70)", 2 << 20);
+    }
+    let found = find(&script.finish()).unwrap();
+    assert_eq!((found.length, found.boundaries.len() - 1, found.is_certain), (2, 40, true));
+    assert_eq!((found.boundaries[0], found.boundaries[40]), (10, 10 + 160));
+}
+
+#[test]
 fn sizes_may_vary_between_steps() {
     let mut script = Script::default();
     for step in 0..12 {

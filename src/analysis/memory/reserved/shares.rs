@@ -15,6 +15,8 @@ pub struct GrowthShares {
     /// Reserved although as much was free in other pools, streams or size classes; segments larger than their
     /// requests; what no request or no cause explains.
     pub other: u64,
+    /// Of that what a free range of another stream would have held.
+    pub of_streams: u64,
 }
 
 /// Splits the growth of reserved memory by cause. `None` if the recording has no segments.
@@ -35,6 +37,8 @@ pub fn shares(history: &MemoryHistory, growth: &[Growth]) -> Option<GrowthShares
     let (scattered, avoidable) = (sum(|growth| growth.scattered), sum(|growth| growth.avoidable));
     let rest = u128::from(bytes - demand);
     // At most `rest`, which has 64 bits.
-    let fragmentation = (rest * scattered).checked_div(scattered + avoidable).unwrap_or_default() as u64;
-    Some(GrowthShares { bytes, demand, fragmentation, other: bytes - demand - fragmentation })
+    let part = |of: u128| (rest * of).checked_div(scattered + avoidable).unwrap_or_default() as u64;
+    let fragmentation = part(scattered);
+    let of_streams = part(sum(|growth| growth.of_streams));
+    Some(GrowthShares { bytes, demand, fragmentation, other: bytes - demand - fragmentation, of_streams })
 }

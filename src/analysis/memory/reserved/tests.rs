@@ -7,6 +7,7 @@ use crate::analysis::memory::fixture::{Script, history};
 use crate::analysis::memory::state::SegmentState;
 use crate::model::StackId;
 use crate::model::memory::MemoryAction::{Alloc, FreeCompleted, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+use crate::model::memory::MemoryPool;
 
 const MIB: u64 = 1 << 20;
 
@@ -63,6 +64,20 @@ fn of_the_blocks_in_the_way_the_largest_is_first() {
 }
 
 #[test]
+fn a_block_that_fills_its_segment_is_in_the_way_of_nothing() {
+    let mut script = Script::default();
+    for (addr, mib) in [(0, 900), (1 << 30, 30), (2 << 30, 30)] {
+        script.event(SegmentAlloc, addr, mib * MIB, StackId(0));
+        script.alloc(addr, if addr == 0 { mib * MIB } else { 4 * MIB }, StackId(0));
+    }
+    script.event(SegmentAlloc, 3 << 30, 50 * MIB, StackId(0));
+    script.alloc(3 << 30, 50 * MIB, StackId(0));
+    let (trace, found) = all(script);
+    assert_eq!((found[3].cause, found[3].free), (Cause::Fragmentation, 52 * MIB));
+    assert_eq!(pins(history(&trace), &found[3], &|| false), None);
+}
+
+#[test]
 fn a_request_larger_than_all_free_memory_is_demand() {
     let mut script = checkered();
     // Released and reserved again, for one request.
@@ -109,6 +124,64 @@ fn small_requests_and_other_pools_have_their_own_free_memory() {
     script.alloc(100 * MIB, 512, StackId(0));
     let (_, found) = all(script);
     assert_eq!((found[1].cause, found[1].kind, found[1].free), (Cause::Demand, SegmentKind::Small, 0));
+}
+
+/// Each of `n` streams in turn requests 40 MiB and frees them.
+fn streams(n: i64, is_private: bool) -> Script {
+    let mut script = Script::default();
+    for stream in 0..n {
+        let private = if is_private { (0, 1 + stream as u64) } else { (0, 0) };
+        script.pool = script.raw.pool(MemoryPool { stream, private });
+        let addr = (stream as u64) << 30;
+        script.event(SegmentAlloc, addr, 40 * MIB, StackId(0));
+        script.alloc(addr, 40 * MIB, StackId(0));
+        script.free(addr, 40 * MIB);
+    }
+    script
+}
+
+#[test]
+fn what_other_streams_have_free_serves_no_request() {
+    let (trace, found) = all(streams(10, false));
+    let each: Vec<_> = found.iter().map(|growth| (growth.cause, growth.of_streams, growth.avoidable)).collect();
+    let later = [(Cause::Demand, 40 * MIB, 40 * MIB); 9];
+    assert_eq!((each[0], &each[1..]), ((Cause::Demand, 0, 0), &later[..]));
+    let excess = Excess::of(history(&trace), &found).unwrap();
+    let GrowthShares { bytes, demand, fragmentation, other, of_streams } = excess.shares;
+    assert_eq!((bytes, demand, fragmentation), (400 * MIB, 40 * MIB, 0));
+    assert_eq!((other, of_streams, excess.cause()), (360 * MIB, 360 * MIB, ExcessCause::Streams));
+    // Private pools are apart for another reason.
+    let (_, found) = all(streams(10, true));
+    assert!(found.iter().all(|growth| growth.of_streams == 0));
+}
+
+#[test]
+fn a_range_of_another_stream_that_is_too_small_would_not_have_served() {
+    let mut script = streams(2, false);
+    script.pool = script.raw.pool(MemoryPool { stream: 2, private: (0, 0) });
+    script.event(SegmentAlloc, 9 << 30, 60 * MIB, StackId(0));
+    script.alloc(9 << 30, 60 * MIB, StackId(0));
+    let (_, found) = all(script);
+    assert_eq!((found[2].of_streams, found[2].avoidable), (0, 60 * MIB));
+}
+
+#[test]
+fn segments_without_blocks_are_told_apart_from_blocks_that_stay() {
+    let cause = |keeps: bool| {
+        let mut script = Script::default();
+        for (k, mib) in (20..60).step_by(4).enumerate() {
+            let addr = (k as u64) << 30;
+            script.event(SegmentAlloc, addr, mib * MIB, StackId(0));
+            script.alloc(addr, mib * MIB, StackId(0));
+            script.free(addr, mib * MIB);
+            if keeps {
+                script.alloc(addr, 2 * MIB, StackId(0));
+            }
+        }
+        let (trace, found) = all(script);
+        Excess::of(history(&trace), &found).unwrap().cause()
+    };
+    assert_eq!([cause(false), cause(true)], [ExcessCause::Segments, ExcessCause::Blocks]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Each rule alone: it finds what reaches its levels, and nothing a nanosecond below.
 
 use super::*;
-use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{StackId, SyncKind, Synchronization};
 
 pub(super) const CALL: SliceKind = SliceKind::Runtime;
@@ -373,6 +373,24 @@ fn nearly_full_memory_is_judged_at_its_peak() {
             .map(|hit| (hit.measured, hit.amount, hit.of, hit.unused_bytes))
     };
     assert_eq!([peak(899), peak(900)], [None, Some((0.9, 900, 1_000, 900))]);
+}
+
+#[test]
+fn what_the_device_had_for_others_is_told_apart_from_what_the_process_could_have() {
+    let others = |total: Option<u64>| {
+        let mut builder = TraceBuilder::default();
+        builder.info.devices.push(DeviceInfo { total_memory_bytes: total, ..Default::default() });
+        let mut raw = RawMemory::default();
+        let (pool, stack) = (raw.pool(MemoryPool::default()), StackId(0));
+        for (ts, action) in [(0, MemoryAction::SegmentAlloc), (1, MemoryAction::OutOfMemory)] {
+            raw.events.push(MemoryEvent { ts, action, addr: 0, bytes: 950, pool, stack });
+        }
+        raw.ooms.push(OutOfMemory { event: 1, requested: 950, device_free: Some(50) });
+        builder.memories.push(raw);
+        of(&judged(&builder.finish(), None), Rule::MemoryNearlyFull).map(|hit| (hit.of, hit.others_bytes))
+    };
+    assert_eq!(others(None), Some((1_000, None)));
+    assert_eq!([1_000, 9_000].map(|all| others(Some(all))), [0, 8_000].map(|left| Some((1_000, Some(left)))));
 }
 
 #[test]

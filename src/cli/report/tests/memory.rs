@@ -82,7 +82,8 @@ fn memory_has_the_keys_of_the_contract() {
         "rank": 3, "device": 0, "source": "snapshot", "events": 6 * 39 + 2,
         // After the last of the blocks of step 5.
         "peak_allocated_bytes": (6 << 20) + 19 * 4096, "peak_allocated_at": 10 * (5 * 39 + 20),
-        "peak_reserved_bytes": 64 << 20, "end_allocated_bytes": 6 << 20, "end_reserved_bytes": 64 << 20,
+        "peak_reserved_bytes": 64 << 20, "end_allocated_bytes": 6 << 20,
+        "end_awaiting_free_bytes": 0, "end_reserved_bytes": 64 << 20,
         "start_allocated_bytes": 0, "fragmentation": memory["fragmentation"],
         // The one segment holds what is kept.
         "end_pinned_bytes": (64 - 6) << 20, "efficiency": null, "oom": null,
@@ -95,7 +96,7 @@ fn memory_has_the_keys_of_the_contract() {
         // The segment is larger than its first request, and no block needed the rest.
         "reserved_growth": {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
-            "other_bytes": (58 << 20) - 19 * 4096,
+            "other_bytes": (58 << 20) - 19 * 4096, "other_streams_bytes": 0,
         },
         "peak_by_stack": [{"place": append[0], "stack": append, "bytes": 6 << 20, "count": 6}],
         "live_at_end": held,
@@ -208,7 +209,7 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     }
     assert_eq!(memory["oom"].as_array().unwrap().len(), 2);
     let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
-    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused in the pool of the request, enough for the 2,048.0 MiB";
+    let expected = "expandable_segments:True? 3.99 GiB are reserved and unused in the pool of the request, enough for the 2.00 GiB";
     assert!(advice.starts_with(expected), "{advice}");
     let listed = |top, key: &str| {
         let report = report(top);

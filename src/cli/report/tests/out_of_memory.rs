@@ -55,9 +55,9 @@ fn the_limit_is_a_range_and_the_growing_batch_has_a_name() {
     let expected = "Memory between steps grows by 8.00 MiB a step, at main (oom.py:7), the peak within steps by 72.00 \
                     MiB a step";
     assert_eq!(growth, expected);
-    let held = "main (oom.py:7) holds 8.00 MiB more each step: one block that grows, so the input or the shape grows";
+    let held = "main (oom.py:7) holds 8.00 MiB more each step: one block that grows: an input or a shape";
     // The free stretch beside the last batch has 3376 MiB; 256 MiB more than at the failure were reserved before.
-    assert!(oom.contains("It lacked at most 4.70 GiB: the limit is not recorded"), "{oom}");
+    assert!(oom.contains("At most 4.70 GiB were missing: the limit is not recorded"), "{oom}");
     assert_eq!([measured, threshold].map(|bytes| bytes.parse::<f64>().unwrap() as u64 / MIB), [8192, 256]);
     assert!(raise.contains("Raise or remove the limit") && raise.contains(held), "{raise}");
     assert!(advice.contains(held) && !advice.contains("No place grows"), "{advice}");
