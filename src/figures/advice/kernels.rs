@@ -90,7 +90,15 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
         ],
         Rule::RecurringGap => &[
-            (ALWAYS, "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step"),
+            (
+                |case| !HAS_NO_BOUND(case),
+                "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step",
+            ),
+            (
+                HAS_NO_BOUND,
+                "Nothing that was recorded shows what would end it. Inside of a CUDA graph fewer kernels have fewer such gaps: \
+                 fuse them",
+            ),
             (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
         ],
         Rule::IrregularSteps => &[
@@ -194,6 +202,9 @@ const FP32: &[Line] = &[
     ),
 ];
 const TF32: Fits = |case| case.run.has_tf32;
+
+/// Of a gap that comes back nothing recorded shows what would end it.
+const HAS_NO_BOUND: Fits = |case| case.hit.is_some_and(|hit| hit.ceiling_ns_per_step.is_none());
 
 /// For kernels of single elementwise operators.
 const ELEMENTWISE: &[Line] = &[
