@@ -89,18 +89,7 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
             (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
         ],
-        Rule::RecurringGap => &[
-            (
-                |case| !HAS_NO_BOUND(case),
-                "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step",
-            ),
-            (
-                HAS_NO_BOUND,
-                "Nothing that was recorded shows what would end it. Inside of a CUDA graph fewer kernels have fewer such gaps: \
-                 fuse them",
-            ),
-            (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
-        ],
+        Rule::RecurringGap => RECURRING_GAP,
         Rule::IrregularSteps => &[
             (
                 HAS_TREND,
@@ -202,6 +191,20 @@ const FP32: &[Line] = &[
     ),
 ];
 const TF32: Fits = |case| case.run.has_tf32;
+
+/// For gaps that come back.
+const RECURRING_GAP: &[Line] = &[
+    (
+        |case| !HAS_NO_BOUND(case),
+        "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step",
+    ),
+    (
+        HAS_NO_BOUND,
+        "Nothing that was recorded shows what would end it. Inside of a CUDA graph fewer kernels have fewer such gaps: \
+         fuse them",
+    ),
+    (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
+];
 
 /// Of a gap that comes back nothing recorded shows what would end it.
 const HAS_NO_BOUND: Fits = |case| case.hit.is_some_and(|hit| hit.ceiling_ns_per_step.is_none());
