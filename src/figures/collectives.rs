@@ -15,7 +15,8 @@ pub fn collectives() -> Part<CollectiveTotals> {
                         waiting for other ranks";
     const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than \
                         the shortest of the same call, of the ranks that are open; only of calls found on several of \
-                        them. As in the total, of calls at the same time each counts";
+                        them. As in the total, of calls at the same time each counts, and so does waiting beside compute, of \
+                        which findings tell nothing";
     const ALG: &str = "Algorithm bandwidth: bytes by the time of the transfer where calls were found on several ranks, \
                        else by that of the kernels, waiting for other ranks included";
     const BUS: &str = "Bus bandwidth, comparable with that of the links whatever the number of ranks n: algorithm \

@@ -303,7 +303,7 @@ impl Report {
 const REPLACES: &str = "A block that replaces one of equal size from before the recording is not more here";
 
 /// Why a recurring gap has no bound on what ending it gains.
-const NOTHING_ENDS: &str = "Where max. more steps is empty, nothing that was recorded would end the gaps: they are inside \
+const NOTHING_ENDS: &str = "Of gaps without a figure of more steps nothing recorded shows what would end them: they are inside \
                             of CUDA graphs or between work that was queued, or no cause was recorded";
 
 /// Of which work the time of annotations on a device is.

@@ -7,6 +7,7 @@ use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
 
+mod clusters;
 mod compared;
 mod glance;
 mod memory;

@@ -85,8 +85,12 @@ pub fn lines(rule: Rule) -> &'static [Line] {
 /// For gaps that come back and have no known cause.
 const RECURRING_GAP: &[Line] = &[
     (
-        |case| !IN_GRAPH(case),
+        |case| !IN_GRAPH(case) && !HAS_NO_BOUND(case),
         "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step",
+    ),
+    (
+        |case| !IN_GRAPH(case) && HAS_NO_BOUND(case),
+        "Nothing that was recorded shows what would end it: record call stacks and waits between streams as well",
     ),
     (
         IN_GRAPH,
@@ -210,6 +214,9 @@ const FP32: &[Line] = &[
     ),
 ];
 const TF32: Fits = |case| case.run.has_tf32;
+
+/// Of a gap that comes back nothing recorded shows what would end it.
+const HAS_NO_BOUND: Fits = |case| case.hit.is_some_and(|hit| hit.ceiling_ns_per_step.is_none());
 
 /// For kernels of single elementwise operators.
 const ELEMENTWISE: &[Line] = &[

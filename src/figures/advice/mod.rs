@@ -354,6 +354,21 @@ pub mod tests {
     }
 
     #[test]
+    fn stages_of_a_pipeline_are_not_told_to_overlap_gradients() {
+        let run = RunFacts { is_torch: true, is_training: true, ..RunFacts::default() };
+        let of = |point_to_point_ns: i64| {
+            let mut hit = crate::analysis::rules::hit_of(Rule::ExposedCommunication, None, 1_000, 2_000);
+            hit.transfers.point_to_point_ns = point_to_point_ns;
+            advice(&Case { rule: Rule::ExposedCommunication, run: &run, hit: Some(&hit) }).join("\n")
+        };
+        let told = |point_to_point_ns| {
+            ["micro-batches", "zero-bubble", "bucket_cap_mb"].map(|part| of(point_to_point_ns).contains(part))
+        };
+        assert_eq!(told(900), [true, true, false], "{}", of(900));
+        assert_eq!(told(899), [false, false, true], "{}", of(899));
+    }
+
+    #[test]
     fn advice_on_slow_kernels_is_that_of_their_kind() {
         let run = RunFacts { is_torch: true, ..RunFacts::default() };
         let of = |names: &[&str]| {

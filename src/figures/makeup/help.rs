@@ -220,8 +220,8 @@ impl Summary<'_> {
         } else if wide_ns > all - wide_ns {
             let share = of_all(wide_ns);
             let text = format!(
-                "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider \
-                 types"
+                "matrix products in bf16 or fp16: {share} of their time is in kernels for {cores} whose names \
+                 tell wider types, such as TF32"
             );
             (text, (wide_ns, exposed.wide_ns))
         } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
@@ -406,8 +406,8 @@ mod tests {
         let verdicts = judged(&trace, None);
         let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
         let text = paragraphs(&[of]).remove(0);
-        let help = "What would help most: matrix products in bf16 or fp16: 100.0 % of their time is in kernels named for \
-                    tensor cores with wider types; this saves at most the 3.000 ms of 10.000 ms per step in which no other \
+        let help = "What would help most: matrix products in bf16 or fp16: 100.0 % of their time is in kernels for tensor \
+                    cores whose names tell wider types, such as TF32; this saves at most the 3.000 ms of 10.000 ms per step in which no other \
                     kernel runs beside";
         assert!(text.contains(help), "{text}");
         let found = crate::figures::verdicts::findings(&[of], &crate::analysis::rules::Thresholds::default());
