@@ -60,6 +60,8 @@ FRAME_ROLES = [
     ("maybe module_load", r"torch/_dynamo/|torch/_inductor/|torch/_functorch/|(^|/)triton/"),
     ("maybe copy", r"built-in method (to|copy_|cuda|cpu|float|half|numpy) "),
     ("maybe sync", r"built-in (method|function) (item|nonzero|tolist|__bool__|_cuda_synchronize)\b|torch/cuda/.*: synchronize$"),
+    # Waits for another thread, a lock, a queue, a socket or a process.
+    ("maybe blocked", r"built-in (method|function) (acquire|_acquire_restore|__enter__|wait|poll|select|sleep|recv\w*|accept|get)\b|(threading|queue|selectors|socket|subprocess)\.py|concurrent/futures/|multiprocessing/"),
     # The autograd thread works meanwhile.
     ("elsewhere", r"run_backward"),
     ("gc", r"built-in (function|method) collect|gc\.collect"),

@@ -126,7 +126,7 @@ impl Waits {
         let work = others.max_by_key(|work| slices.end[work.idx()])?;
         let launch = trace.launch_of(work).filter(|&launch| process(launch) == process(call))?;
         let end = slices.end[work.idx()];
-        let is_in_time = end > scene.gap.start && scene.gap.end - end < latency;
+        let is_in_time = end > scene.gap.start && scene.gap.end.saturating_sub(end) < latency;
         let is_before = slices.ts[launch.idx()] < slices.ts[call.idx()];
         let is_peer_copy = || trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::PtoP);
         let is_called = || self.is_called_between(trace, launch, call, &Cell::default());

@@ -129,7 +129,7 @@ impl Hit {
     /// Whether that is the load, as of a server without requests: the program does not train, whose threads wait for each
     /// other.
     pub fn is_of_low_load(&self) -> bool {
-        self.is_waiting() && self.saved_ns().is_none()
+        self.is_waiting() && self.saved_ns().is_none() && self.once.is_none()
     }
 
     /// Whether most of the time the device waits for work of another one.

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use super::named::annotations;
 use super::ranges::is_in_one_pass;
 use super::{MIN_LENGTH, Period, Scope, StepSource, Steps, periods, regularity};
-use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{CopyKind, DurNs, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Minimum of whole rounds.
 const MIN_ROUNDS: usize = 4;
@@ -23,6 +23,8 @@ const MIN_SHARE: f64 = 0.7;
 const MIN_WHOLE: f64 = 0.8;
 /// Minimum of layers in a pass.
 const LAYERS: usize = 4;
+/// Pauses between rounds count if they are more than this part of them: a hundredth.
+const PAUSE: DurNs = 100;
 /// Items from which the period is found; rounds after them are found by their first items.
 const MAX_ITEMS: usize = 1 << 20;
 /// Parts of the names of kernels and operators that occur once a training step.
@@ -77,7 +79,7 @@ fn of(
         }
         let source = StepSource::Period { items: name, length, share };
         let mut steps = Steps::new(source, rounds.device, None, 0, Some(&|ts| ts));
-        if rounds.ends_with_work {
+        if rounds.lacks_pause {
             steps.leave_out_from(steps.len() - 1);
         }
         Some(steps.with_regularity(evenness(&symbols, &starts, length)))
@@ -98,9 +100,9 @@ struct Rounds {
     device: Vec<TimeNs>,
     /// When the first item of each round was launched, and last the end of the last launch.
     host: Vec<TimeNs>,
-    /// Whether the last round ends with its last item. The others last until the next begins: what came between, such as
-    /// loading of a batch, is missing from the last, and its length compares with none.
-    ends_with_work: bool,
+    /// Whether the last round ends with its last item, and the others have a pause before the next one that counts: what
+    /// came there, such as loading of a batch, is missing from the last, and its length compares with none.
+    lacks_pause: bool,
 }
 
 impl Rounds {
@@ -111,12 +113,16 @@ impl Rounds {
         let mut host: Vec<TimeNs> = starts.iter().map(|&start| launch(start).start).collect();
         let end = starts[starts.len() - 1] + length;
         let bounds = [&starts[starts.len().saturating_sub(2)..], &[end]].concat();
-        let ends_with_work = end <= items.len() && regularity(symbols, &bounds, 1) >= 1.0;
-        if ends_with_work {
+        let is_whole = end <= items.len() && regularity(symbols, &bounds, 1) >= 1.0;
+        let slices = &trace.slices;
+        let pause = |&start: &usize| slices.ts[items[start].idx()].saturating_sub(slices.end[items[start - 1].idx()]);
+        let pauses = starts[1..].iter().map(pause).fold(0, |sum: DurNs, pause| sum.saturating_add(pause.max(0)));
+        let all = device[device.len() - 1].saturating_sub(device[0]);
+        if is_whole {
             device.push(trace.slices.end[items[end - 1].idx()]);
             host.push(launch(end - 1).end);
         }
-        Self { device, host, ends_with_work }
+        Self { device, host, lacks_pause: is_whole && pauses > all / PAUSE }
     }
 
     /// When all of them were launched.
@@ -267,9 +273,9 @@ mod tests {
     use crate::analysis::steps::tests::find;
     use crate::model::{SliceKind, TimeNs};
 
-    /// Rounds of 20 kernels of 10 ns and a pause of 100 ns after them; every third ends with an update of the
-    /// parameters, if they have any. Durations of the steps that count, and how many do not.
-    fn durations(rounds: usize, has_updates: bool) -> (Vec<TimeNs>, usize, StepSource) {
+    /// Rounds of 20 kernels of 10 ns and a pause after them; every third ends with an update of the parameters, if they
+    /// have any. Durations of the steps that count, and how many do not.
+    fn durations(rounds: usize, pause: TimeNs, has_updates: bool) -> (Vec<TimeNs>, usize, StepSource) {
         let (mut slices, mut at) = (Vec::new(), 0);
         for round in 0..rounds {
             let update = Some("adam_kernel".to_owned()).filter(|_| has_updates && round % 3 == 2);
@@ -279,7 +285,7 @@ mod tests {
                 at += 10;
             }
             slices.extend(update.map(|name| ("stream 8", SliceKind::Kernel, name, at - 5, at)));
-            at += 100;
+            at += pause;
         }
         let found = find(&slices).unwrap();
         let counted = &found.boundaries[found.used.start..=found.used.end];
@@ -289,9 +295,11 @@ mod tests {
 
     #[test]
     fn the_last_round_lacks_the_pause_before_a_next_one_and_does_not_count() {
-        let (found, n_others, _) = durations(8, false);
+        let (found, n_others, _) = durations(8, 100, false);
         assert_eq!((found, n_others), (vec![300; 6], 2));
-        let (found, n_others, source) = durations(15, true);
+        let (found, n_others, _) = durations(8, 2, false);
+        assert_eq!((found.len(), n_others), (7, 1), "it lacks next to nothing");
+        let (found, n_others, source) = durations(15, 100, true);
         assert!(matches!(source, StepSource::Updates { every: 3, .. }), "{source:?}");
         assert_eq!((found, n_others), (vec![900; 3], 2));
     }
