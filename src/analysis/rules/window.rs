@@ -20,7 +20,7 @@ const LOOP: f64 = 0.5;
 /// Share of a device's time that loading must take for a start-up.
 const LOADING: f64 = 0.05;
 
-/// Share of a step that lies between the first and the last work of the device at least, if it is whole.
+/// Share of a step that comes after the first work of the device at least, if its begin counts.
 const INSIDE: f64 = 0.9;
 /// Share of a range that its whole steps take at least, if it is one or more steps.
 const WHOLE: f64 = 0.99;
@@ -180,8 +180,9 @@ impl Measured<'_> {
 impl Window {
     /// Only `time`, with the steps that lie within it on the host and on the device.
     ///
-    /// Of judged steps only those that are whole, if any is: where a device began to work late in a step, or ended early,
-    /// what it waited for there is not known, and the mean of what it waits for in each would be too small.
+    /// Of judged steps only those that have their begin, if any has: where a device began to work late in one, what it
+    /// waited for before is not known, and the mean of what it waits for in each would be too small. A last one that
+    /// lasts longer than its work lacks nothing, since what comes after that is of a next one.
     fn of_steps(self, basis: Basis, mut time: TimeRange, host: &[TimeNs], device: &[TimeNs]) -> Option<Self> {
         let ranges = |of: &[TimeNs]| -> Vec<TimeRange> {
             of.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect()
@@ -189,11 +190,12 @@ impl Window {
         let is_within = |step: &TimeRange| time.start <= step.start && step.end <= time.end;
         let all = ranges(host).into_iter().zip(ranges(device));
         let (mut host_steps, mut steps): (Vec<_>, Vec<TimeRange>) = all.filter(|(_, step)| is_within(step)).unzip();
-        let is_whole = |step: &TimeRange| {
-            step.intersect(self.whole).is_some_and(|inside| inside.dur() as f64 >= step.dur() as f64 * INSIDE)
+        let has_begin = |step: &TimeRange| {
+            let after = step.end.saturating_sub(self.whole.start.max(step.start));
+            after as f64 >= step.dur() as f64 * INSIDE
         };
-        if basis == Basis::Steps && steps.iter().any(is_whole) {
-            (host_steps, steps) = host_steps.into_iter().zip(steps).filter(|(_, step)| is_whole(step)).unzip();
+        if basis == Basis::Steps && steps.iter().any(has_begin) {
+            (host_steps, steps) = host_steps.into_iter().zip(steps).filter(|(_, step)| has_begin(step)).unzip();
             time = steps[0].union(steps[steps.len() - 1]);
         }
         let is_cut = basis == Basis::Range && self.whole.intersect(time) != Some(time);

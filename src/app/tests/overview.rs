@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::figures::verdicts::LACKS_EVENTS;
-use crate::model::ProcessId;
+use crate::model::{Process, ProcessId};
 use crate::view::fixture::texts;
 
 /// Ten steps of a device that waits for data for 40 % of each.
@@ -214,6 +214,27 @@ fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
     harness.get_by_label("In the 4 judged of 5 steps");
     // The end of a long sentence is its point.
     harness.get_by_label_contains("What would help most: not to wait for data: 14.145 ms once, in step 3; a longer");
+}
+
+#[test]
+fn a_card_says_which_processes_share_its_device() {
+    let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+    for (host, start, dur) in [("a", 0, 6_000_000), ("b", 7_000_000, 2_000_000)] {
+        for step in 0..8 {
+            let (at, id) = (10_000_000 * step, correlation.len() as u32 + 1);
+            slices.push((host, SliceKind::Runtime, "cudaLaunchKernel", at, at + 1_000));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + start + 5_000, at + start + dur + 5_000));
+            correlation.extend([id, id]);
+        }
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    builder.tracks[2].process = ProcessId(builder.processes.len() as u32);
+    builder.processes.push(Process { name: "serve".to_owned(), ..Process::default() });
+    builder.processes[0].name = "train".to_owned();
+    let mut harness = harness(vec![builder.finish()]);
+    let shared = "2 processes share it: train launched 75.0 % of its work, serve 25.0 %";
+    wait_for(&mut harness, |harness| harness.query_by_label(shared).is_some());
 }
 
 #[test]
