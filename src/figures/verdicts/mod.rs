@@ -2,6 +2,7 @@
 
 mod checked;
 mod clip;
+mod nearly_full;
 mod notes;
 mod sentence;
 
