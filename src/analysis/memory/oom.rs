@@ -17,8 +17,8 @@ pub use cause::{OomCause, segment};
 /// A setting that might have helped, or the reason why none would, with its figures. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OomHint {
-    /// Enough was free in the pool of the request, but not contiguously.
-    Expandable { free: u64, requested: u64, largest_free: u64 },
+    /// Enough was free in the pool of the request, with what the device had left, but not contiguously.
+    Expandable { free: u64, on_device: u64, requested: u64, largest_free: u64 },
     /// Number of segments that were large enough, but held smaller blocks.
     MaxSplit { segments: usize },
     /// Bytes released only after memory had run out.
@@ -43,7 +43,14 @@ impl OomHint {
     /// The observation as a sentence; `bytes` formats a size.
     pub fn fact(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
-            Self::Expandable { free, requested, largest_free } => format!(
+            Self::Expandable { free, on_device, requested, .. } if free < requested => format!(
+                "{} are reserved and unused in the pool of the request and {} are free on the device, together enough for \
+                 the {} requested: segments that expand can take both",
+                bytes(*free),
+                bytes(*on_device),
+                bytes(*requested)
+            ),
+            Self::Expandable { free, requested, largest_free, .. } => format!(
                 "{} are reserved and unused in the pool of the request, enough for the {} requested, but the largest \
                  contiguous free range is {}: segments that expand need no contiguous range",
                 bytes(*free),
@@ -364,9 +371,12 @@ fn hints(
     }
     let is_demand = card.cause == OomCause::Demand;
     let &OomCard { requested, free, largest_free, free_elsewhere, .. } = card;
-    let is_scattered = !is_demand && free >= requested && largest_free < requested;
+    let on_device = card.obtainable();
+    let is_scattered = !is_demand && free.saturating_add(on_device) >= requested && largest_free < requested;
     if is_scattered && !is_expandable {
-        found.push(OomHint::Expandable { free, requested, largest_free });
+        found.push(OomHint::Expandable { free, on_device, requested, largest_free });
+    }
+    if is_scattered && !is_expandable && free >= requested {
         // Only blocks split from a large segment prevent it from serving a large request.
         let segments = sweep.split_segments(own.0, own.1, requested);
         let is_large = own.1 != SegmentKind::Small;

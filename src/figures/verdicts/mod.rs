@@ -3,6 +3,7 @@
 mod checked;
 mod clip;
 mod communication;
+mod nearly_full;
 mod notes;
 mod sentence;
 mod why;

@@ -2,6 +2,7 @@
 
 use super::clip::{clipped, clipped_apart};
 use super::communication::{late_rank, small_collectives, waiting};
+use super::nearly_full::nearly_full;
 use super::notes::data_time;
 use super::why::{is_launched, why, why_of};
 use super::{Judged, percent};
@@ -131,36 +132,12 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         Rule::RecurringGap => {
             format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
         }
-        Rule::MemoryNearlyFull => {
-            let [reserved, total, used] =
-                [hit.amount, hit.of, hit.amount - hit.unused_bytes].map(|bytes| format::bytes(bytes as f64));
-            let (whose, others) = not_for_the_process(hit.others_bytes);
-            format!(
-                "{device}: {share} of {whose} is reserved at the peak, {reserved} of {total}; at most {used} of it were in \
-                 use at once{others}"
-            )
-        }
+        Rule::MemoryNearlyFull => nearly_full(hit, device, &share),
         Rule::IncompleteRecording => {
             format!("{device} holds about {share} of its events: no verdict about time rests on it")
         }
         Rule::NoDeviceWork => no_work(&hit.no_work),
         _ => String::new(),
-    }
-}
-
-/// What memory it is that is nearly full, and what is said of the rest of the device.
-fn not_for_the_process(others_bytes: Option<i64>) -> (&'static str, String) {
-    const OF_PROCESS: &str = "the memory that this process could have";
-    match others_bytes {
-        Some(0) => ("the memory", String::new()),
-        Some(bytes) => {
-            let bytes = format::bytes(bytes as f64);
-            (OF_PROCESS, format!("; {bytes} of the device belonged to other processes or libraries"))
-        }
-        None => (
-            OF_PROCESS,
-            ". The file does not tell how much the device has: other processes may hold the rest of it".to_owned(),
-        ),
     }
 }
 

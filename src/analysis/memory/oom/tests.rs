@@ -85,6 +85,24 @@ fn a_program_that_allocates_on_has_caught_the_error() {
 }
 
 #[test]
+fn scattered_memory_and_what_the_device_had_left_may_do_together() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 1000 * MIB, StackId(0));
+    (0..100).for_each(|block| _ = script.alloc(block * 10 * MIB, 10 * MIB, StackId(0)));
+    [3, 9, 30, 50, 60, 70].into_iter().for_each(|block| _ = script.free(block * 10 * MIB, 10 * MIB));
+    script.oom(80 * MIB, Some(74 * MIB));
+    let card = card_of(script, None);
+    assert_eq!((card.cause, card.free), (OomCause::Fragmentation, 60 * MIB));
+    assert_eq!(advice(&card), ["expandable_segments:True"]);
+    let fact = card.hints[0].fact(|bytes| format!("{}M", bytes / MIB));
+    assert_eq!(
+        fact,
+        "60M are reserved and unused in the pool of the request and 74M are free on the device, together enough for the \
+         80M requested: segments that expand can take both"
+    );
+}
+
+#[test]
 fn where_what_is_free_would_do_in_one_piece_it_is_not_said_that_packing_does_not_help() {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 200 * MIB, StackId(0));
