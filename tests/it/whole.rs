@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lacuna::analysis::breakdown::breakdown;
 use lacuna::analysis::busy::devices;
 use lacuna::analysis::gaps::Ground;
-use lacuna::analysis::gaps::clusters::clusters;
+use lacuna::analysis::gaps::clusters::{Clusters, clusters};
 use lacuna::analysis::phases::phases;
 use lacuna::analysis::rules::{Cause, Measured, Rule, RunFacts, Thresholds, verdicts};
 use lacuna::analysis::steps::steps;
@@ -17,6 +17,17 @@ fn recordings() -> Vec<PathBuf> {
     let own = ["recorded", "faults"].map(|folder| files(&project().join("sample_traces").join(folder)));
     let own = own.into_iter().flatten().filter(|path| name(path).contains("kineto"));
     own.chain(["A_kineto", "B_sqlite", "B_sqlite_exported_here"].into_iter().flat_map(real)).collect()
+}
+
+/// What gaps that come back promise beyond their time.
+fn beyond_of_clusters(clusters: &Clusters) -> Vec<String> {
+    let all = clusters.all.iter().map(|cluster| &cluster.sum).chain([&clusters.micro]);
+    let (gain, in_steps) = all.fold((0, 0), |(gain, all), sum| {
+        (gain + sum.recoverable_in_steps_ns + sum.recorder_in_steps_ns, all + sum.in_steps_ns)
+    });
+    let too_much = (gain > in_steps).then(|| format!("gaps that come back promise {gain} of {in_steps}"));
+    let negative = clusters.all.iter().filter(|cluster| cluster.sum.recoverable_in_steps_ns < 0);
+    too_much.into_iter().chain(negative.map(|cluster| format!("a cluster promises {:?}", cluster.sum))).collect()
 }
 
 /// What is promised beyond the whole for one trace, and how many ceilings were compared.
@@ -84,18 +95,8 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
                 wrong.push(format!("{:?} and its recorder have {sum} of steps of {step_ns}", hit.rule));
             }
         }
-        let clusters = &clusters[at];
-        let all = clusters.all.iter().map(|cluster| &cluster.sum).chain([&clusters.micro]);
-        let (gain, in_steps) = all.fold((0, 0), |(gain, all), sum| {
-            (gain + sum.recoverable_in_steps_ns + sum.recorder_in_steps_ns, all + sum.in_steps_ns)
-        });
-        n += clusters.all.len();
-        if gain > in_steps {
-            wrong.push(format!("gaps that come back promise {gain} of {in_steps}"));
-        }
-        for sum in clusters.all.iter().map(|cluster| cluster.sum).filter(|sum| sum.recoverable_in_steps_ns < 0) {
-            wrong.push(format!("a cluster promises {sum:?}"));
-        }
+        n += clusters[at].all.len();
+        wrong.extend(beyond_of_clusters(&clusters[at]));
     }
     (wrong, n)
 }
