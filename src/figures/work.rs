@@ -90,8 +90,7 @@ pub fn kernels(vendor: Vendor) -> Part<KernelTotals> {
     let UnitNames { efficiency, efficiency_help, cores, .. } = UnitNames::of(vendor);
     const THEORETICAL: &str =
         "Theoretical occupancy: warps that fit on a multiprocessor, of those it can hold; weighted by duration";
-    const RECORDED: &str = "Occupancy that the profiler estimated: the theoretical one, or less where the grid of a launch has \
-        too few blocks to fill all multiprocessors that far; weighted by duration";
+    const RECORDED: &str = "Estimated by the profiler: the theoretical one, less for small grids; weighted by duration";
     const LAUNCH: &str = "Empty where the calls differ in it; By shape separates them";
     fn launch(row: &KernelTotals, cell: impl Fn(Launch) -> Cell) -> Cell {
         Cell::or_empty(row.launch, cell)
