@@ -87,7 +87,7 @@ pub struct Shares {
     pub on_cpu_ns: DurNs,
     /// The launch that ended the gap was not recorded.
     pub unlaunched_ns: DurNs,
-    /// The host copied to the device, or from it, or waited for such a copy; see [`copy_of`].
+    /// The host copied to the device, or from it, or waited for such a copy; see `copy_of`.
     pub to_device_ns: DurNs,
     pub from_device_ns: DurNs,
     /// The caching allocator made room for a request; see `super::room`.

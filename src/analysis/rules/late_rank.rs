@@ -70,7 +70,7 @@ pub struct OfRank<'a> {
 ///   Collectives of 50 µs at most are left to the rule about small ones.
 /// * A wait in a collective of the host counts where the device is idle because the host is in calls of collectives.
 /// * A ceiling is what the device would gain at most if all ranks with findings came with the last of the others, see
-///   [`Held::reach`]. How much shorter its waits are then is taken from that of exposed communication, and for
+///   `Held::reach`. How much shorter its waits are then is taken from that of exposed communication, and for
 ///   collectives of the host from that of idle time in calls of collectives.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
 /// * What a rank does longer than the others is compared in all of the time in which they take part in the same
