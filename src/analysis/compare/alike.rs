@@ -64,7 +64,7 @@ impl Compared {
     /// The work of a device that alone changed: it makes nearly all of the difference of a step, and all other work, which
     /// has more time, takes as long as before. Collectives do not count, which wait. Cost: O(n) for n names.
     pub fn only_change(&self) -> Option<&NamedChange> {
-        /// Of the time of the other work: the clocks of a device vary by about so much.
+        /// Of the time of the other work: what changes by more changed, too.
         const SAME: f64 = 0.01;
         let (_, step) =
             self.times.first().filter(|_| self.has_steps && !self.has_whole_graphs && !self.has_compiled)?;

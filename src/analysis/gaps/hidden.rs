@@ -3,20 +3,8 @@
 use hashbrown::HashSet;
 
 use super::host::{Activity, Host, Segment};
-use super::work::loading_launches;
 use super::{GapPart, Ledger};
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
-
-/// Launches that load code, see [`Hidden`].
-#[derive(Debug)]
-pub struct Loading(HashSet<SliceId>);
-
-impl Loading {
-    /// Cost: O(slices).
-    pub fn new(trace: &Trace) -> Self {
-        Self(loading_launches(trace))
-    }
-}
 
 /// The threads that launch work, read forward in time.
 #[derive(Debug)]
@@ -28,8 +16,9 @@ pub struct Hidden<'a> {
 }
 
 impl<'a> Hidden<'a> {
-    pub fn new(trace: &'a Trace, loading: &'a Loading, ledger: &Ledger) -> Self {
-        Self { host: Host::new(trace, &loading.0, ledger.theta_ns), own: Vec::new(), other: Vec::new() }
+    /// * `loading`: see [`loading_launches`](super::loading_launches).
+    pub fn new(trace: &'a Trace, loading: &'a HashSet<SliceId>, ledger: &Ledger) -> Self {
+        Self { host: Host::new(trace, loading, ledger.theta_ns), own: Vec::new(), other: Vec::new() }
     }
 
     /// What a thread does in some time; while it does nothing, or waits for another thread, what that does which

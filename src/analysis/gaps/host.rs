@@ -417,7 +417,7 @@ fn may_decide(role: Role) -> bool {
 }
 
 /// The class of a slice by its role; [`GapClass::Unknown`] if it is not a cause.
-fn class_of(role: Role) -> GapClass {
+pub fn class_of(role: Role) -> GapClass {
     match role {
         Role::Sync | Role::SyncOperator => GapClass::Sync,
         Role::DataLoading => GapClass::DataLoading,

@@ -43,7 +43,7 @@ pub use self::place::{
 use self::sweep::sweep;
 use self::theta::{Usual, usual};
 use self::waits::Waits;
-use self::work::loading_launches;
+pub use self::work::loading_launches;
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::host::{Activity, Segment, push};
+use super::host::{Activity, Segment, class_of, push};
 use super::{Gap, GapClass, GapPart, Near, open_during};
 use crate::analysis::host_roles::{Role, Roles, of_overhead, role_of};
 use crate::model::time::partition_near;
@@ -177,17 +177,12 @@ pub fn inferred_ns(trace: &Trace, part: &GapPart) -> DurNs {
     let recorded = match part.class {
         // Silence is named by the load that ends it, and may be one part with it.
         GapClass::ModuleLoad => part.slice.filter(|&slice| role(slice) == Role::ModuleLoad),
-        GapClass::Blocked if part.slice.is_some_and(|slice| is_blocking(role(slice))) => return 0,
+        GapClass::Blocked if part.slice.is_some_and(|slice| class_of(role(slice)) == GapClass::Blocked) => return 0,
         GapClass::Blocked => None,
         _ => return 0,
     };
     let recorded = recorded.and_then(|slice| trace.slices.time(slice).intersect(part.time));
     part.time.dur() - recorded.map_or(0, |time| time.dur())
-}
-
-/// Whether a slice of this role shows that its thread is blocked.
-fn is_blocking(role: Role) -> bool {
-    matches!(role, Role::Os | Role::OsWait | Role::QueueWait | Role::Wait)
 }
 
 /// Of a part whose class is inferred for most of its time: the thread of its slice, and when nothing of that class was

@@ -13,8 +13,8 @@ use super::cause::{Cause, cause_of};
 use super::per_step::add;
 use super::{Measured, Window};
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::hidden::{Hidden, Loading};
-use crate::analysis::gaps::{GapClass, GapPart, Ledger};
+use crate::analysis::gaps::hidden::Hidden;
+use crate::analysis::gaps::{GapClass, GapPart, Ledger, loading_launches};
 use crate::analysis::host_roles::READS_BACK;
 use crate::model::{DurNs, SliceId, TimeRange, TrackId};
 
@@ -53,7 +53,7 @@ pub(super) fn add_ahead(of: &Measured<'_>, ledger: &Ledger, window: &Window, acc
         if before.end.saturating_sub(before.start) >= LEAST_HIDDEN {
             let track = |call: SliceId| slices.track_of(call);
             let launched: Option<TrackId> = of.trace.launch_of(gap.after).map(track);
-            let new = || Hidden::new(of.trace, loading.get_or_init(|| Loading::new(of.trace)), ledger);
+            let new = || Hidden::new(of.trace, loading.get_or_init(|| loading_launches(of.trace)), ledger);
             hidden.get_or_insert_with(new).parts(before, track(call), launched, &mut parts);
             let silent = slices.ts[call.idx()].saturating_sub(before.end).max(0);
             add_parts(&parts, silent, &mut lead);
