@@ -11,7 +11,7 @@ use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, Trace, TrackId}
 /// A first launch of a kernel, or a question for its attributes, that lasts this long in nanoseconds loads its code.
 pub const LOADING: DurNs = 1_000_000;
 
-/// Launches that load the code of their kernel: the first of each kernel, by name, that lasts at least [`LOADING`].
+/// Launches that load the code of their kernel: the first of each kernel, by name, that lasts at least `LOADING`.
 /// Only Kineto of 2023 and later records the loading itself.
 ///
 /// Cost: O(slices).
